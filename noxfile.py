@@ -1,0 +1,62 @@
+"""Every command of the project: `nox` runs what CI runs, `nox -l` lists the rest."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.stop_on_first_error = True
+nox.options.sessions = ["drift", "lint", "types", "tests"]
+
+HERE = Path(__file__).parent
+RUFF = "ruff==0.17.4"
+GENERATOR = ["openapi-python-client==0.29.1", RUFF, "grpcio-tools==1.71.2", "pyyaml"]
+TORCH = "torch==2.13.0"
+
+
+def install(session: nox.Session, *extra: str) -> None:
+    """Install the package in editable form with all light extras."""
+    session.install("--quiet", "-e", ".[all]", *extra)
+
+
+@nox.session
+def regenerate(session: nox.Session) -> None:
+    """Rebuild generated/ from openapi/, byte for byte."""
+    session.install("--quiet", *GENERATOR)
+    session.run("python", "codegen/regenerate.py", *session.posargs)
+
+
+@nox.session
+def drift(session: nox.Session) -> None:
+    """Fail when generated/ is stale, the document is faulty or a breaking change has no version bump."""
+    session.install("--quiet", *GENERATOR, "openapi-spec-validator==0.9.0")
+    session.run("python", "codegen/check_doc.py")
+    session.run("openapi-spec-validator", "openapi/tinker.yaml")
+    session.run("python", "codegen/regenerate.py", "--check")
+    session.run("python", "codegen/spec_diff.py")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Format and lint the hand-written code; lint the document with redocly when npm is there."""
+    session.install("--quiet", RUFF)
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Type-check hand-written and generated code with mypy --strict."""
+    install(session, "mypy==2.4.1", "types-PyYAML", "types-protobuf")
+    session.run("mypy")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Unit, contract and fault tests on the embedded server; the README's test command."""
+    install(session)
+    session.run("pytest", *session.posargs)
