@@ -1,8 +1,5 @@
 """Every command of the project: `nox` runs what CI runs, `nox -l` lists the rest."""
 
-import os
-import shutil
-import sys
 from pathlib import Path
 
 import nox
@@ -32,7 +29,7 @@ def regenerate(session: nox.Session) -> None:
 
 @nox.session
 def drift(session: nox.Session) -> None:
-    """Fail when generated/ is stale, the document is faulty or a breaking change has no version bump."""
+    """Fail on stale generated code, a faulty document or an unannounced breaking change."""
     session.install("--quiet", *GENERATOR, "openapi-spec-validator==0.9.0")
     session.run("python", "codegen/check_doc.py")
     session.run("openapi-spec-validator", "openapi/tinker.yaml")

@@ -79,81 +79,93 @@ if TYPE_CHECKING:
         TrainingRun,
     )
 
-_SUBMODULES = ("auth", "compat", "errors", "mock", "types")
+__all__ = [
+    "APIConnectionError",
+    "APIError",
+    "APIFuture",
+    "APIResponseValidationError",
+    "APIStatusError",
+    "APITimeoutError",
+    "AdamOptimizerConfig",
+    "AdamParams",
+    "AdminClient",
+    "AuthenticationError",
+    "AwaitableConcurrentFuture",
+    "BadRequestError",
+    "BillingError",
+    "Checkpoint",
+    "CheckpointType",
+    "Config",
+    "ConflictError",
+    "Datum",
+    "DimuonOptimizerConfig",
+    "DimuonParams",
+    "DmelChunk",
+    "EncodedTextChunk",
+    "ExperimentalWarning",
+    "FeatureMissingError",
+    "ForwardBackwardOutput",
+    "FutureExpiredError",
+    "ImageAssetPointerChunk",
+    "ImageChunk",
+    "InternalServerError",
+    "LoraConfig",
+    "LossFnType",
+    "ModelID",
+    "ModelInput",
+    "ModelInputChunk",
+    "NotFoundError",
+    "OptimParams",
+    "OptimStepResponse",
+    "ParsedCheckpointTinkerPath",
+    "PermissionDeniedError",
+    "PromptProvenanceSpan",
+    "RateLimitError",
+    "RequestFailedError",
+    "RestClient",
+    "SampleResponse",
+    "SampledProvenanceSpan",
+    "SampledSequence",
+    "SamplingClient",
+    "SamplingParams",
+    "ServiceClient",
+    "StopReason",
+    "TensorData",
+    "TensorDtype",
+    "TinkerError",
+    "TrainingClient",
+    "TrainingRun",
+    "UnprocessableEntityError",
+    "__version__",
+    "auth",
+    "compat",
+    "errors",
+    "mock",
+    "types",
+]
 
+_SUBMODULES = {"auth", "compat", "errors", "mock", "types"}
+
+# Errors live in `errors`, and what is not named here lives in `types`.
 _HOMES = {
-    "tinker_ext.clients.admin": ("AdminClient",),
-    "tinker_ext.clients.rest": ("RestClient",),
-    "tinker_ext.clients.sampling": ("SamplingClient",),
-    "tinker_ext.clients.service": ("ServiceClient",),
-    "tinker_ext.clients.training": ("TrainingClient",),
-    "tinker_ext.config": ("Config",),
-    "tinker_ext.errors": (
-        "APIConnectionError",
-        "APIError",
-        "APIResponseValidationError",
-        "APIStatusError",
-        "APITimeoutError",
-        "AuthenticationError",
-        "BadRequestError",
-        "BillingError",
-        "ConflictError",
-        "ExperimentalWarning",
-        "FeatureMissingError",
-        "FutureExpiredError",
-        "InternalServerError",
-        "NotFoundError",
-        "PermissionDeniedError",
-        "RateLimitError",
-        "RequestFailedError",
-        "TinkerError",
-        "UnprocessableEntityError",
-    ),
-    "tinker_ext.futures.future": ("APIFuture", "AwaitableConcurrentFuture"),
-    "tinker_ext.types": (
-        "AdamOptimizerConfig",
-        "AdamParams",
-        "Checkpoint",
-        "CheckpointType",
-        "Datum",
-        "DimuonOptimizerConfig",
-        "DimuonParams",
-        "DmelChunk",
-        "EncodedTextChunk",
-        "ForwardBackwardOutput",
-        "ImageAssetPointerChunk",
-        "ImageChunk",
-        "LoraConfig",
-        "LossFnType",
-        "ModelID",
-        "ModelInput",
-        "ModelInputChunk",
-        "OptimParams",
-        "OptimStepResponse",
-        "ParsedCheckpointTinkerPath",
-        "PromptProvenanceSpan",
-        "SampleResponse",
-        "SampledProvenanceSpan",
-        "SampledSequence",
-        "SamplingParams",
-        "StopReason",
-        "TensorData",
-        "TensorDtype",
-        "TrainingRun",
-    ),
+    "APIFuture": "futures.future",
+    "AdminClient": "clients.admin",
+    "AwaitableConcurrentFuture": "futures.future",
+    "Config": "config",
+    "RestClient": "clients.rest",
+    "SamplingClient": "clients.sampling",
+    "ServiceClient": "clients.service",
+    "TrainingClient": "clients.training",
 }
-
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-__all__ = sorted([*_HOME_OF, *_SUBMODULES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
     """Load the module that owns `name` and keep the name here for the next read."""
-    if name in _HOME_OF:
-        value = getattr(import_module(_HOME_OF[name]), name)
-    elif name in _SUBMODULES:
-        value = import_module(f"tinker_ext.{name}")
+    if name in _SUBMODULES:
+        value: Any = import_module(f"tinker_ext.{name}")
+    elif name in __all__:
+        home = _HOMES.get(name, "errors" if name.endswith(("Error", "Warning")) else "types")
+        value = getattr(import_module(f"tinker_ext.{home}"), name)
     else:
         raise AttributeError(f"module 'tinker_ext' has no attribute {name!r}")
     globals()[name] = value

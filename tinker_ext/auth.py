@@ -102,7 +102,7 @@ class StaticKey:
 
 
 class CommandKey:
-    """A credential printed by a shell command, asked for again on each use (TINKER_CREDENTIAL_CMD)."""
+    """A credential printed by a shell command, asked for on each use."""
 
     def __init__(self, command: str) -> None:
         self._command = command
@@ -142,7 +142,8 @@ def run_credential_command(command: str) -> str:
         ) from None
     if done.returncode != 0:
         raise TinkerError(
-            f"TINKER_CREDENTIAL_CMD ended with exit code {done.returncode}; run it in a shell to see why"
+            f"TINKER_CREDENTIAL_CMD ended with exit code {done.returncode}; "
+            "run it in a shell to see why"
         )
     value = done.stdout.strip()
     if not value:
@@ -261,7 +262,7 @@ def resolve(
     env: Mapping[str, str] | None = None,
     stored: Path | None = None,
 ) -> Credentials:
-    """Find the credential for a server: argument, TINKER_API_KEY, command, stored key, in this order.
+    """Find the credential: argument, TINKER_API_KEY, command, stored key, in this order.
 
     Args:
         api_key: what the user passed, if anything.
@@ -290,8 +291,8 @@ def resolve(
         return StaticKey(default)
     if hosted:
         raise TinkerError(
-            "no API key found; set TINKER_API_KEY, pass api_key=…, set TINKER_CREDENTIAL_CMD, or run "
-            "`tinker-ext auth login`. To try things out without a key, use base_url='embedded'"
+            "no API key found; set TINKER_API_KEY, pass api_key=…, set TINKER_CREDENTIAL_CMD, or "
+            "run `tinker-ext auth login`. To try things out without a key, use base_url='embedded'"
         )
     return StaticKey(None)
 

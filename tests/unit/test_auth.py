@@ -1,4 +1,4 @@
-"""Credentials: resolution order, token exchange without tight loops, and silence about the value."""
+"""Credentials: resolution order, token exchange without tight loops, and silence."""
 
 import asyncio
 import base64
@@ -41,7 +41,7 @@ def test_resolution_order(tmp_path, argument, env, expected):
 
 def test_the_hosted_service_needs_a_key(tmp_path):
     """M33: the error names every way out."""
-    with pytest.raises(TinkerError, match="TINKER_API_KEY.*embedded"):
+    with pytest.raises(TinkerError, match=r"TINKER_API_KEY.*embedded"):
         auth.resolve(base_url=HOSTED, env={}, stored=tmp_path / "none.json")
 
 

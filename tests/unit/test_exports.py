@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import tinker_ext
 
 PROBE = """
@@ -26,12 +28,8 @@ def test_the_list_is_sorted_and_free_of_repeats():
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    try:
-        tinker_ext.ServiceCleint  # noqa: B018
-    except AttributeError as error:
-        assert "ServiceCleint" in str(error)
-    else:
-        raise AssertionError("a misspelt name resolved")
+    with pytest.raises(AttributeError, match="ServiceCleint"):
+        _ = tinker_ext.ServiceCleint
 
 
 def test_import_loads_nothing_heavy():
