@@ -1,0 +1,108 @@
+"""Tokenizers: the name rules, the places files are looked for, and the words of the error."""
+
+import shutil
+
+import pytest
+
+from tinker_ext import tokenizers
+from tinker_ext.errors import TinkerError
+from tinker_ext.tokenizers import TokenizerName, local_file, tokenizer_for_model
+
+LLAMA = "thinkingmachineslabinc/meta-llama-3-instruct-tokenizer"
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "expected"),
+    [
+        ("Qwen/Qwen3-8B", None, "Qwen/Qwen3-8B"),
+        ("Qwen/Qwen3-8B:peft:131072", None, "Qwen/Qwen3-8B"),
+        ("Qwen/Qwen3-8B", "other/tokenizer", "other/tokenizer"),
+        ("Qwen/Qwen3-8B", "other/tokenizer:variant", "other/tokenizer"),
+        ("meta-llama/Llama-3.1-8B", None, LLAMA),
+        ("meta-llama/Llama-3.1-8B", "own/tokenizer", "own/tokenizer"),
+        ("meta-llama/Llama-2-7b", None, "meta-llama/Llama-2-7b"),
+        ("org/model/variant", None, "org/model"),
+        ("org/model/variant/deeper", None, "org/model"),
+        ("plain", None, "plain"),
+        ("moonshotai/Kimi-K2.5-Text-Only", None, "moonshotai/Kimi-K2.5"),
+    ],
+)
+def test_name_rules(model, given, expected):
+    """M32: the server's word first, then the rules by name."""
+    assert tokenizer_for_model(model, given).id == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "revision"),
+    [
+        ("moonshotai/Kimi-K2-Thinking", "612681931a8c906ddb349f8ad0f582cb552189cd"),
+        ("moonshotai/Kimi-K2.5", "4d01dfe0332d63057c186e0b262165819efb6611"),
+        ("moonshotai/Kimi-K2.5-Text-Only", "4d01dfe0332d63057c186e0b262165819efb6611"),
+        ("moonshotai/Kimi-K2.6", "b5aabbfb20227ed42becbf5541dbffd213942c58"),
+        ("moonshotai/Kimi-K3", "f831ab66814297da540d832a5235f8e904f29d06"),
+    ],
+)
+def test_pinned_revisions(model, revision):
+    """M32: Kimi tokenizers come at one revision and with their own code."""
+    name = tokenizer_for_model(model)
+    assert (name.revision, name.own_code) == (revision, True)
+
+
+@pytest.mark.parametrize("model", ["TML/secret", "thinkingmachines/secret"])
+def test_unpublished_tokenizers_say_so(model):
+    """M32: a model without a public tokenizer gives the way out."""
+    with pytest.raises(TinkerError, match="not published"):
+        tokenizer_for_model(model)
+
+
+def test_offline_error_names_the_file_and_the_place(monkeypatch, tmp_path):
+    """M32: without a network the message says what to fetch and where to put it."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    with pytest.raises(
+        TinkerError, match=r"Fetch tokenizer.json of some/model.*TINKER_EXT_TOKENIZERS"
+    ):
+        tokenizers.load("some/model")
+
+
+def test_files_are_found_where_they_may_lie(tmp_path):
+    """M32: a file, its directory, the user's directory and the hub cache all work."""
+    source = local_file(TokenizerName("tinker-ext/tiny"), {})
+    own = tmp_path / "own" / "org" / "model"
+    cached = tmp_path / "hf" / "hub" / "models--org--cached" / "snapshots" / "abc"
+    for directory in (own, cached):
+        directory.mkdir(parents=True)
+        shutil.copy(source, directory / "tokenizer.json")
+    env = {"TINKER_EXT_TOKENIZERS": str(tmp_path / "own"), "HF_HOME": str(tmp_path / "hf")}
+    assert local_file(TokenizerName(str(own)), env) == own / "tokenizer.json"
+    assert local_file(TokenizerName(str(own / "tokenizer.json")), env) == own / "tokenizer.json"
+    assert local_file(TokenizerName("org/model"), env) == own / "tokenizer.json"
+    assert local_file(TokenizerName("org/cached"), env) == cached / "tokenizer.json"
+    assert local_file(TokenizerName("org/cached", "abc"), env) == cached / "tokenizer.json"
+    assert local_file(TokenizerName("org/cached", "other"), env) is None
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    """M32: a broken file gives our error with its path."""
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(TinkerError, match="not a tokenizer file"):
+        tokenizers.load(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["hello", "über 😀\n\ttabs", "", "a" * 1000])
+def test_shipped_tokenizer_round_trips_any_text(text):
+    """M32: the embedded server's tokenizer resolves by name, offline."""
+    tokenizer = tokenizers.load("tinker-ext/tiny")
+    ids = tokenizer.encode(text, add_special_tokens=False)
+    assert tokenizer.decode(ids) == text
+    assert all(isinstance(token, int) for token in ids)
+    assert tokenizer is tokenizers.load("tinker-ext/tiny")
+
+
+def test_the_calls_people_use():
+    """M32: ids, tokens, sizes and special tokens read as in transformers."""
+    tokenizer = tokenizers.load("tinker-ext/tiny")
+    assert tokenizer.eos_token_id == tokenizer.convert_tokens_to_ids(tokenizer.eos_token)
+    assert tokenizer.convert_ids_to_tokens([tokenizer.eos_token_id]) == [tokenizer.eos_token]
+    assert len(tokenizer) == len(tokenizer.get_vocab()) >= tokenizer.vocab_size
+    assert tokenizer("hi")["input_ids"] == tokenizer.encode("hi")
