@@ -1,3 +1,3 @@
-"""The version of the package, read by the build and by request headers."""
+"""The version of this package; the build reads it from here."""
 
 __version__ = "0.1.0"

@@ -1,0 +1,284 @@
+"""`Config`: every setting of the client with its unit, default and environment variable."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self, cast
+
+import attrs
+
+from tinker_ext.errors import ConfigurationError
+
+HOSTED_BASE_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
+
+_ON = frozenset({"1", "true", "yes", "on"})
+_OFF = frozenset({"0", "false", "no", "off", ""})
+
+
+class Secret:
+    """A value that is shown, logged and compared without being revealed.
+
+    Example:
+        >>> key = Secret("tml-abc")
+        >>> key, key.reveal()
+        (Secret('***'), 'tml-abc')
+    """
+
+    __slots__ = ("__value",)
+
+    def __init__(self, value: str) -> None:
+        self.__value = value
+
+    def reveal(self) -> str:
+        """The value itself; for the one place that puts it into a header."""
+        return self.__value
+
+    @property
+    def fingerprint(self) -> str:
+        """A short one-way mark, equal for equal values; safe as a dictionary key or in a log."""
+        return hashlib.sha256(self.__value.encode()).hexdigest()[:12]
+
+    def __bool__(self) -> bool:
+        return bool(self.__value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self.__value == other.__value
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    __str__ = __repr__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            "A Secret does not pickle; let the receiving process read its own environment."
+        )
+
+
+def _secret(value: str | Secret | None) -> Secret | None:
+    if value is None or isinstance(value, Secret):
+        return value or None
+    return Secret(value) if value else None
+
+
+def _tags(value: Any) -> tuple[str, ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    return tuple(dict.fromkeys(tag.strip() for tag in items if tag.strip()))
+
+
+def _url(value: str) -> str:
+    return value.rstrip("/") or HOSTED_BASE_URL
+
+
+def _more_than_zero(_: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
+    if value is not None and not value > 0:
+        raise ConfigurationError(f"{attribute.name} must be above 0, got {value!r}.")
+
+
+def _one_of(*allowed: str) -> Callable[[object, attrs.Attribute[Any], Any], None]:
+    def check(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value not in allowed:
+            raise ConfigurationError(
+                f"{attribute.name} must be one of {', '.join(allowed)}, not {value!r}."
+            )
+
+    return check
+
+
+def _knob(
+    default: Any,
+    env: str | None = None,
+    *,
+    read: Callable[[str], Any] = str,
+    converter: Callable[[Any], Any] | None = None,
+    validator: Any = None,
+    show: bool = True,
+) -> Any:
+    metadata = {"env": env, "read": read}
+    return attrs.field(
+        default=default, converter=converter, validator=validator, metadata=metadata, repr=show
+    )
+
+
+def _flag(text: str) -> bool:
+    word = text.strip().lower()
+    if word in _ON or word in _OFF:
+        return word in _ON
+    raise ValueError(f"expected 1/true/yes/on or 0/false/no/off, got {text!r}")
+
+
+def _seconds(default: float | None, env: str) -> Any:
+    def read(text: str) -> float | None:
+        return None if text.strip().lower() in {"none", "never"} else float(text)
+
+    return _knob(default, env, read=read, validator=_more_than_zero)
+
+
+def _count(default: int | None, env: str) -> Any:
+    return _knob(default, env, read=int, validator=_more_than_zero)
+
+
+@attrs.frozen(kw_only=True)
+class Config:
+    """All settings of a client. Times are in seconds, sizes in bytes.
+
+    Frozen; change a copy with `attrs.evolve`. A pickled Config carries no secret: the process
+    that unpickles it reads secrets from its own environment.
+
+    Example:
+        >>> Config.from_env({"TINKER_API_KEY": "tml-abc"}, heartbeat_interval=5).api_key
+        Secret('***')
+    """
+
+    base_url: str = _knob(HOSTED_BASE_URL, "TINKER_BASE_URL", converter=_url)
+    """Where the server is; `embedded` runs one inside this process."""
+    api_key: Secret | None = attrs.field(
+        default=None, converter=_secret, metadata={"env": "TINKER_API_KEY", "read": str}
+    )
+    """Credential sent as X-API-Key, to this base URL only."""
+    credential_cmd: str | None = _knob(None, "TINKER_CREDENTIAL_CMD", show=False)
+    """Command that prints a credential; hidden, since it may contain one."""
+    project_id: str | None = _knob(None, "TINKER_PROJECT_ID")
+    """Project of new sessions and copied weights."""
+    tags: tuple[str, ...] = _knob((), "TINKER_TAGS", converter=_tags)
+    """Tags of new sessions; separated by commas in the environment."""
+    telemetry: bool | None = _knob(None, "TINKER_TELEMETRY", read=_flag)
+    """True on, False off, None off unless consent was given for the hosted service."""
+    log_level: str | None = _knob(None, "TINKER_LOG", read=str.lower)
+    """`debug` or `info`; anything else leaves logging as it is."""
+    feature_gates: tuple[str, ...] = _knob((), "TINKER_FEATURE_GATES", converter=_tags)
+    """Read for compatibility; nothing depends on it."""
+    cloudflare_client_id: str | None = _knob(None, "CLOUDFLARE_ACCESS_CLIENT_ID", show=False)
+    """Sent as CF-Access-Client-Id."""
+    cloudflare_client_secret: Secret | None = attrs.field(
+        default=None,
+        converter=_secret,
+        metadata={"env": "CLOUDFLARE_ACCESS_CLIENT_SECRET", "read": str},
+    )
+    """Sent as CF-Access-Client-Secret."""
+
+    connect_timeout: float = _seconds(30.0, "TINKER_EXT_CONNECT_TIMEOUT")
+    """Time to open a connection."""
+    request_timeout: float = _seconds(60.0, "TINKER_EXT_REQUEST_TIMEOUT")
+    """Time for one attempt of an ordinary request."""
+    poll_timeout: float = _seconds(45.0, "TINKER_EXT_POLL_TIMEOUT")
+    """Time for one long poll; servers are expected to answer after about 30 s."""
+    heartbeat_timeout: float = _seconds(10.0, "TINKER_EXT_HEARTBEAT_TIMEOUT")
+    """Time for one heartbeat."""
+    close_timeout: float = _seconds(30.0, "TINKER_EXT_CLOSE_TIMEOUT")
+    """Time that closing may take."""
+    wait_deadline: float | None = _seconds(86_400.0, "TINKER_EXT_WAIT_DEADLINE")
+    """Longest wait for one result when the caller names none; None waits for ever."""
+    stall_warning_period: float = _seconds(60.0, "TINKER_EXT_STALL_WARNING_PERIOD")
+    """A wait without news for this long is reported, then again once per period."""
+    billing_pause: float = _seconds(3600.0, "TINKER_EXT_BILLING_PAUSE")
+    """How long 402 is waited out before it becomes an error."""
+
+    heartbeat_interval: float = _seconds(10.0, "TINKER_EXT_HEARTBEAT_INTERVAL")
+    """Time between heartbeats of a session."""
+    heartbeat_warn_after: float = _seconds(120.0, "TINKER_EXT_HEARTBEAT_WARN_AFTER")
+    """Silence of the server after which a warning is logged."""
+    queue_log_period: float = _seconds(60.0, "TINKER_EXT_QUEUE_LOG_PERIOD")
+    """At most one line about a waiting queue in this time."""
+
+    retry_attempts: int = _count(11, "TINKER_EXT_RETRY_ATTEMPTS")
+    """Most times one request is sent."""
+    retry_base: float = _seconds(0.5, "TINKER_EXT_RETRY_BASE")
+    """First step of the exponential back-off; full jitter is applied."""
+    retry_cap: float = _seconds(30.0, "TINKER_EXT_RETRY_CAP")
+    """Longest back-off step."""
+    retry_after_cap: float = _seconds(60.0, "TINKER_EXT_RETRY_AFTER_CAP")
+    """Longest delay accepted from a server; a longer one is cut to this."""
+    retry_window: float = _seconds(300.0, "TINKER_EXT_RETRY_WINDOW")
+    """No attempt starts later than this after the first one."""
+    retry_budget: float = _knob(
+        0.2, "TINKER_EXT_RETRY_BUDGET", read=float, validator=_more_than_zero
+    )
+    """Retries earned per successful request, so that a sick server is not hammered."""
+
+    wire: Literal["auto", "json", "proto"] = _knob(
+        "auto", "TINKER_EXT_WIRE", read=str.lower, validator=_one_of("auto", "json", "proto")
+    )
+    """Encoding of training and sampling bodies; `auto` asks the server."""
+    chunk_datums: int | None = _count(None, "TINKER_EXT_CHUNK_DATUMS")
+    """Most datums per request; None takes the limit of the server's era."""
+    chunk_size: int | None = _count(None, "TINKER_EXT_CHUNK_SIZE")
+    """Largest request in the unit of the era (numbers or bytes); None as above."""
+    train_bytes_in_flight: int = _count(50_000_000, "TINKER_EXT_TRAIN_BYTES_IN_FLIGHT")
+    """Training request bytes on their way at once."""
+    sample_concurrency: int = _count(2000, "TINKER_EXT_SAMPLE_CONCURRENCY")
+    """Samples waited for at once."""
+    sample_dispatch: int = _count(400, "TINKER_EXT_SAMPLE_DISPATCH")
+    """Sample requests being sent at once."""
+    sample_bytes_in_flight: int = _count(10_485_760, "TINKER_EXT_SAMPLE_BYTES_IN_FLIGHT")
+    """Sample request bytes on their way at once."""
+    response_bytes_in_flight: int = _count(52_428_800, "TINKER_EXT_RESPONSE_BYTES_IN_FLIGHT")
+    """Result bytes being received at once."""
+    progress_timeout: float = _seconds(7200.0, "TINKER_EXT_PROGRESS_TIMEOUT")
+    """Sampling without a single success for this long is an error."""
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Self:
+        """Read the environment; arguments that are given (and not None) win over it.
+
+        Args:
+            env: Variables to read; the environment of the process by default. A variable that
+                is set to the empty string counts as not set.
+            **overrides: Fields by name.
+
+        Raises:
+            ConfigurationError: A variable cannot be read; says which one.
+            TypeError: There is no such field.
+        """
+        source = os.environ if env is None else env
+        values: dict[str, Any] = {}
+        for field in attrs.fields(cls):
+            name, text = field.metadata["env"], None
+            if name is not None:
+                text = source.get(name)
+            if text:
+                try:
+                    values[field.name] = field.metadata["read"](text)
+                except ValueError as error:
+                    shown = "" if field.name in _SECRETS else f": {error}"
+                    raise ConfigurationError(f"Cannot read {name}{shown}.") from None
+        values.update({name: value for name, value in overrides.items() if value is not None})
+        return cls(**values)
+
+    def extra_headers(self) -> dict[str, str]:
+        """Headers every request carries because of the environment (Cloudflare Access)."""
+        headers = {}
+        if self.cloudflare_client_id:
+            headers["CF-Access-Client-Id"] = self.cloudflare_client_id
+        if self.cloudflare_client_secret:
+            headers["CF-Access-Client-Secret"] = self.cloudflare_client_secret.reveal()
+        return headers
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        public = {
+            field.name: getattr(self, field.name)
+            for field in attrs.fields(type(self))
+            if field.name not in _SECRETS
+        }
+        return _unpickle, (public,)
+
+
+_SECRETS = frozenset(
+    {"api_key", "credential_cmd", "cloudflare_client_id", "cloudflare_client_secret"}
+)
+
+
+def _unpickle(public: dict[str, Any]) -> Config:
+    own = Config.from_env()
+    return cast("Config", attrs.evolve(own, **public))

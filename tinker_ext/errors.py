@@ -1,0 +1,557 @@
+"""The exception tree of the package and the one table from HTTP status to exception class.
+
+```
+TinkerError                          everything this package raises on purpose
+├── APIError                         a conversation with the server went wrong
+│   ├── APIStatusError               the server answered with an error status
+│   │   ├── BadRequestError          400
+│   │   ├── AuthenticationError      401
+│   │   ├── BillingError             402
+│   │   ├── PermissionDeniedError    403
+│   │   ├── NotFoundError            404
+│   │   ├── ServerTimeoutError       408
+│   │   ├── ConflictError            409
+│   │   ├── GoneError                410
+│   │   ├── UnprocessableEntityError 422
+│   │   ├── RateLimitError           429
+│   │   └── InternalServerError      500 and above
+│   ├── APIResponseValidationError   the reply does not fit the contract
+│   └── APIConnectionError           no reply at all
+│       └── APITimeoutError          … within the time allowed        (also a TimeoutError)
+├── RequestFailedError               accepted, then failed; has a category
+├── FutureExpiredError               the server forgot the result     (also a RetryableException)
+├── DeadlineExceededError            our own deadline passed          (also a TimeoutError)
+│   └── StallError                   … and nothing had moved meanwhile
+├── FeatureMissingError              this server has no X
+├── UnsafeToRetryError               sending again might train twice
+├── ClientClosedError                used after close                 (also a RuntimeError)
+│   └── SessionEndedError            the server ended the session
+├── InvalidInputError                a bad argument, found before sending (also a ValueError)
+│   └── UnknownKeyError              a name that is not in the list (also a KeyError)
+├── ConfigurationError               a bad setting or a missing key   (also a ValueError)
+├── TokenizerError                   no tokenizer could be loaded
+└── DownloadError                    a checkpoint could not be fetched
+```
+
+Every error pickles without credentials: a response or request kept for the user is reduced to
+status, headers, body, method and URL, since a pickled `httpx.Request` would carry the API key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    import httpx
+
+    from tinker_ext.types.enums import RequestErrorCategory
+
+_CONTEXT = ("operation", "request_id", "attempts", "elapsed", "hint")
+
+
+class TinkerError(Exception):
+    """Base of every error raised on purpose.
+
+    Attributes:
+        message: What failed, without the context below.
+        operation: Name of the operation, for example `forward_backward`.
+        request_id: Id the server gave to the request, when it gave one.
+        attempts: How many times the request was sent.
+        elapsed: Seconds from the first attempt to the failure.
+        hint: What to do next.
+    """
+
+    default_hint: str | None = None
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.operation: str | None = None
+        self.request_id: str | None = None
+        self.attempts: int | None = None
+        self.elapsed: float | None = None
+        self.hint: str | None = self.default_hint
+
+    def with_context(
+        self,
+        *,
+        operation: str | None = None,
+        request_id: str | None = None,
+        attempts: int | None = None,
+        elapsed: float | None = None,
+        hint: str | None = None,
+    ) -> Self:
+        """Fill in the attributes that are known here and return the same error."""
+        given = (operation, request_id, attempts, elapsed, hint)
+        for name, value in zip(_CONTEXT, given, strict=True):
+            if value is not None:
+                setattr(self, name, value)
+        return self
+
+    def __str__(self) -> str:
+        text = self.message
+        facts = []
+        if self.operation:
+            facts.append(f"operation {self.operation}")
+        if self.request_id:
+            facts.append(f"request_id {self.request_id}")
+        if self.attempts is not None:
+            tries = f"{self.attempts} attempt{'' if self.attempts == 1 else 's'}"
+            facts.append(tries if self.elapsed is None else f"{tries} over {self.elapsed:.1f} s")
+        elif self.elapsed is not None:
+            facts.append(f"after {self.elapsed:.1f} s")
+        if facts:
+            text = f"{text} ({', '.join(facts)})"
+        return f"{text} Hint: {self.hint}" if self.hint else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self._public_args(), self._public_state())
+
+    def _public_args(self) -> tuple[Any, ...]:
+        return (self.message,)
+
+    def _public_state(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+
+def _rebuild(cls: type[TinkerError], args: tuple[Any, ...], state: dict[str, Any]) -> TinkerError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class APIError(TinkerError):
+    """Something went wrong between us and the server.
+
+    Attributes:
+        request: The request, as an `httpx.Request`, or None when there was none to keep.
+        body: The decoded error body, the raw text, or None.
+    """
+
+    def __init__(self, message: str, request: httpx.Request | None, *, body: object | None) -> None:
+        super().__init__(message)
+        self._request: httpx.Request | tuple[str, str] | None = request
+        self.body = body
+
+    @property
+    def request(self) -> httpx.Request | None:
+        """The request that failed."""
+        if isinstance(self._request, tuple):
+            import httpx
+
+            return httpx.Request(*self._request)
+        return self._request
+
+    def _public_state(self) -> dict[str, Any]:
+        state = super()._public_state()
+        request = state["_request"]
+        if request is not None and not isinstance(request, tuple):
+            state["_request"] = (request.method, str(request.url))
+        return state
+
+
+class _ResponseError(APIError):
+    """An error that keeps the response it was made from, live or as plain parts."""
+
+    def __init__(
+        self, message: str, response: httpx.Response | _ResponseParts, body: object | None
+    ) -> None:
+        super().__init__(message, None, body=body)
+        self._response = response
+        self._request = _request_of(response)
+        self.status_code: int = response[0] if isinstance(response, tuple) else response.status_code
+        headers = response[1] if isinstance(response, tuple) else dict(response.headers)
+        self.request_id = headers.get("x-request-id")
+
+    @property
+    def response(self) -> httpx.Response:
+        """The reply as an `httpx.Response` (rebuilt when the error was unpickled)."""
+        if isinstance(self._response, tuple):
+            import httpx
+
+            status, headers, content, _ = self._response
+            return httpx.Response(status, headers=headers, content=content, request=self.request)
+        return self._response
+
+    def _public_state(self) -> dict[str, Any]:
+        state = super()._public_state()
+        state["_response"] = _parts_of(self._response)
+        return state
+
+
+# status, headers, content, (method, url) — all that a pickled error remembers of a response.
+_ResponseParts = tuple[int, dict[str, str], bytes, tuple[str, str] | None]
+
+
+def _request_of(
+    response: httpx.Response | _ResponseParts,
+) -> httpx.Request | tuple[str, str] | None:
+    if isinstance(response, tuple):
+        return response[3]
+    try:
+        return response.request
+    except RuntimeError:  # httpx raises it for a response built by hand
+        return None
+
+
+def _parts_of(response: httpx.Response | _ResponseParts) -> _ResponseParts:
+    if isinstance(response, tuple):
+        return response
+    request = _request_of(response)
+    if request is not None and not isinstance(request, tuple):
+        request = (request.method, str(request.url))
+    # The stored content is decoded already, so the headers that describe its coding must go.
+    headers = {
+        name: value
+        for name, value in response.headers.items()
+        if name not in {"content-encoding", "content-length", "transfer-encoding", "set-cookie"}
+    }
+    content = response.content if response.is_closed else b""
+    return response.status_code, headers, content, request
+
+
+class APIResponseValidationError(_ResponseError):
+    """The server replied, but the reply does not fit the contract."""
+
+    default_hint = "The server speaks another version of the API; run `tinker-ext doctor`."
+
+    def __init__(
+        self,
+        response: httpx.Response | _ResponseParts,
+        body: object | None,
+        message: str | None = None,
+    ) -> None:
+        super().__init__(
+            message or "The reply of the server does not fit the contract.", response, body
+        )
+
+    def _public_args(self) -> tuple[Any, ...]:
+        return (_parts_of(self._response), self.body, self.message)
+
+
+class APIStatusError(_ResponseError):
+    """The server answered with a 4xx or 5xx status.
+
+    Attributes:
+        response: The reply as an `httpx.Response`.
+        status_code: Its status.
+        body: The decoded error body.
+
+    Example:
+        >>> import httpx
+        >>> BadRequestError("no such loss", response=httpx.Response(400), body=None).status_code
+        400
+    """
+
+    def __init__(
+        self, message: str, response: httpx.Response | _ResponseParts, body: object | None
+    ) -> None:
+        super().__init__(message, response, body)
+        # Built by hand, its text is exactly the message; `error_for_status` adds the hint.
+        self.hint = None
+
+    def _public_args(self) -> tuple[Any, ...]:
+        return (self.message, _parts_of(self._response), self.body)
+
+
+class BadRequestError(APIStatusError):
+    """400: the server refused the content of the request."""
+
+    default_hint = "The request itself is wrong; sending it again will not help."
+
+
+class AuthenticationError(APIStatusError):
+    """401: no credential, or one the server does not know."""
+
+    default_hint = "Check TINKER_API_KEY (or TINKER_CREDENTIAL_CMD) and that it fits the base URL."
+
+
+class BillingError(APIStatusError):
+    """402: the account cannot pay for this now."""
+
+    default_hint = "Add funds or raise the spending limit; waiting requests then continue."
+
+
+class PermissionDeniedError(APIStatusError):
+    """403: the credential is known but not allowed to do this."""
+
+    default_hint = "Ask the owner of the run or project for access."
+
+
+class NotFoundError(APIStatusError):
+    """404: no such object, or this server has no such endpoint."""
+
+    default_hint = "Check the id or path; an older server may lack the endpoint."
+
+
+class ServerTimeoutError(APIStatusError):
+    """408: the server gave up waiting."""
+
+    default_hint = "The server was busy; try again."
+
+
+class ConflictError(APIStatusError):
+    """409: the request contradicts what the server already has."""
+
+    default_hint = "Another request with the same number or name arrived first."
+
+
+class GoneError(APIStatusError):
+    """410: it existed, and the server has let it go."""
+
+    default_hint = "The session or result has ended; create a new one."
+
+
+class UnprocessableEntityError(APIStatusError):
+    """422: well-formed, but not acceptable."""
+
+    default_hint = "A field has a value the server does not accept; see the body."
+
+
+class RateLimitError(APIStatusError):
+    """429: too many requests."""
+
+    default_hint = "Send less at once, or wait for the time the server names."
+
+
+class InternalServerError(APIStatusError):
+    """500 and above: the server failed."""
+
+    default_hint = "The server is unwell; try again later."
+
+
+class APIConnectionError(APIError):
+    """The request got no reply at all."""
+
+    default_hint = "Check the network and the base URL; `tinker-ext doctor` tests both."
+
+    def __init__(
+        self, request: httpx.Request | None = None, message: str = "Connection error."
+    ) -> None:
+        super().__init__(message, request, body=None)
+
+    def _public_args(self) -> tuple[Any, ...]:
+        return (None, self.message)
+
+
+class APITimeoutError(APIConnectionError, TimeoutError):
+    """The request got no reply within the time allowed."""
+
+    default_hint = "The server is slow or unreachable; a longer timeout may help."
+
+    def __init__(
+        self, request: httpx.Request | None = None, message: str = "Request timed out."
+    ) -> None:
+        super().__init__(request, message)
+
+
+class RequestFailedError(TinkerError):
+    """The server accepted the request and later reported that it failed.
+
+    Attributes:
+        request_id: Id of the failed request.
+        category: `RequestErrorCategory`: user (fix the request), server, or unknown.
+    """
+
+    def __init__(self, message: str, request_id: str, category: RequestErrorCategory | str) -> None:
+        from tinker_ext.types.enums import RequestErrorCategory
+
+        super().__init__(message)
+        self.request_id = request_id
+        self.category = RequestErrorCategory(category)
+        self.hint = {
+            RequestErrorCategory.User: "The request itself is wrong; change it before sending.",
+            RequestErrorCategory.Server: "The server failed; the same request may work later.",
+        }.get(self.category)
+
+    def _public_args(self) -> tuple[Any, ...]:
+        return (self.message, self.request_id, self.category)
+
+
+class RetryableException(Exception):
+    """A failure after which the same work may be submitted again as a new request."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
+
+class FutureExpiredError(TinkerError, RetryableException):
+    """The server no longer has the result of this request (410 on a future)."""
+
+    default_hint = (
+        "Samples may be sent again; for a training step look at the state of the run first."
+    )
+
+
+class DeadlineExceededError(TinkerError, TimeoutError):
+    """The deadline set by the caller or the configuration passed."""
+
+    default_hint = "Wait again with a longer timeout; the server may still finish the work."
+
+
+class StallError(DeadlineExceededError):
+    """The deadline passed and nothing had moved for the whole stall period."""
+
+    default_hint = "See the queue state in the message; the server may be out of capacity."
+
+
+class FeatureMissingError(TinkerError):
+    """This server lacks an endpoint or ability that the call needs.
+
+    Attributes:
+        feature: What is missing, in words.
+        base_url: Which server.
+    """
+
+    def __init__(self, feature: str, base_url: str | None = None) -> None:
+        where = f"The server at {base_url}" if base_url else "This server"
+        super().__init__(f"{where} has no {feature}.")
+        self.feature = feature
+        self.base_url = base_url
+
+    def _public_args(self) -> tuple[Any, ...]:
+        return (self.feature, self.base_url)
+
+
+class UnsafeToRetryError(TinkerError):
+    """Whether the server did the work is unknown, and sending it again might do it twice."""
+
+    default_hint = "Look at the state of the run, then continue from a checkpoint."
+
+
+class ClientClosedError(TinkerError, RuntimeError):
+    """A client was used after it was closed."""
+
+    default_hint = "Create a new ServiceClient."
+
+
+class SessionEndedError(ClientClosedError):
+    """The server ended the session this client belongs to."""
+
+    default_hint = "Create a new ServiceClient and load the last checkpoint."
+
+
+class InvalidInputError(TinkerError, ValueError):
+    """An argument is wrong; found before a byte was sent."""
+
+
+class UnknownKeyError(InvalidInputError, KeyError):
+    """A name that is not in a closed list; the message shows the list."""
+
+
+class ConfigurationError(TinkerError, ValueError):
+    """A setting is wrong or missing."""
+
+
+class TokenizerError(TinkerError):
+    """No tokenizer could be loaded for this model."""
+
+
+class DownloadError(TinkerError):
+    """A checkpoint could not be fetched, verified or unpacked."""
+
+
+class ExperimentalWarning(FutureWarning):
+    """The operation works today but may change without a major version."""
+
+
+STATUS_ERRORS: Mapping[int, type[APIStatusError]] = {
+    400: BadRequestError,
+    401: AuthenticationError,
+    402: BillingError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    408: ServerTimeoutError,
+    409: ConflictError,
+    410: GoneError,
+    422: UnprocessableEntityError,
+    429: RateLimitError,
+}
+"""The one table from status to class; every status of 500 and above is InternalServerError."""
+
+_LONGEST_BODY_SHOWN = 2000
+
+
+def error_for_status(
+    status: int,
+    body: object = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    method: str = "POST",
+    url: str | None = None,
+    operation: str | None = None,
+    request_id: str | None = None,
+    attempts: int | None = None,
+    elapsed: float | None = None,
+    hint: str | None = None,
+) -> APIStatusError:
+    """Build the error for a reply with an error status.
+
+    Args:
+        status: HTTP status of the reply.
+        body: Raw bytes (decoded here when they are JSON) or an already decoded body.
+        headers: Response headers.
+        method: HTTP method of the request.
+        url: URL of the request.
+        operation: Name of the operation.
+        request_id: Id of the request; read from `x-request-id` when not given.
+        attempts: How many times the request was sent.
+        elapsed: Seconds since the first attempt.
+        hint: What to do, when more is known than the class knows.
+
+    Returns:
+        An error ready to be raised.
+
+    Example:
+        >>> error = error_for_status(429, b'{"detail": "slow down"}', attempts=3, elapsed=2.0)
+        >>> type(error).__name__, error.body, error.attempts
+        ('RateLimitError', {'detail': 'slow down'}, 3)
+    """
+    content, decoded = _decode(body)
+    cls = STATUS_ERRORS.get(status, InternalServerError if status >= 500 else APIStatusError)
+    plain = {name.lower(): value for name, value in (headers or {}).items()}
+    plain.pop("set-cookie", None)
+    for name in ("content-encoding", "content-length", "transfer-encoding"):
+        plain.pop(name, None)
+    parts = (status, plain, content, (method, url) if url else None)
+    error = cls(f"Error code: {status} - {_say(decoded)}", parts, decoded)
+    return error.with_context(
+        operation=operation,
+        request_id=request_id,
+        attempts=attempts,
+        elapsed=elapsed,
+        hint=hint or cls.default_hint,
+    )
+
+
+def _decode(body: object) -> tuple[bytes, object]:
+    if body is None:
+        return b"", None
+    if isinstance(body, str):
+        body = body.encode()
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        content = bytes(body)
+        try:
+            return content, json.loads(content)
+        except ValueError:
+            return content, content.decode("utf-8", "replace") or None
+    return json.dumps(body, default=str).encode(), body
+
+
+def _say(decoded: object) -> str:
+    if isinstance(decoded, dict):
+        for key in ("detail", "message", "error"):
+            if isinstance(decoded.get(key), str) and len(decoded) == 1:
+                return _cut(decoded[key])
+    if decoded is None:
+        return "the server gave no reason"
+    return _cut(decoded if isinstance(decoded, str) else str(decoded))
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _LONGEST_BODY_SHOWN:
+        return text
+    return f"{text[:_LONGEST_BODY_SHOWN]}… ({len(text)} characters)"

@@ -1,0 +1,106 @@
+"""Checkpoint paths and the console links made from them.
+
+A checkpoint path of the hosted service is `tinker://<run>/<kind>/<name>`. Other servers use
+other schemes; their paths are passed on untouched and only `parse_checkpoint` refuses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+from urllib.parse import quote
+
+from tinker_ext.errors import InvalidInputError
+
+SCHEME = "tinker://"
+CONSOLE_URL = "https://tinker.thinkingmachines.ai"
+
+CHECKPOINT_KINDS: Mapping[str, Literal["training", "sampler", "external"]] = {
+    "weights": "training",
+    "sampler_weights": "sampler",
+    "external_weights": "external",
+}
+"""Middle segment of a checkpoint path → type of the checkpoint."""
+
+
+class CheckpointPath(NamedTuple):
+    """The parts of a checkpoint path."""
+
+    path: str
+    run_id: str
+    type: Literal["training", "sampler", "external"]
+    checkpoint_id: str
+
+
+def parse_checkpoint(path: str) -> CheckpointPath:
+    """Split a checkpoint path into run, type and checkpoint id.
+
+    Args:
+        path: For example `tinker://run-1/weights/0001`.
+
+    Raises:
+        InvalidInputError: The path does not have this form.
+
+    Example:
+        >>> parse_checkpoint("tinker://run-1/weights/0001").checkpoint_id
+        'weights/0001'
+    """
+    parts = path.removeprefix(SCHEME).split("/") if path.startswith(SCHEME) else []
+    if len(parts) != 3 or parts[1] not in CHECKPOINT_KINDS:
+        kinds = "|".join(CHECKPOINT_KINDS)
+        raise InvalidInputError(
+            f"Invalid tinker path: {path!r}. Expected {SCHEME}<run>/<{kinds}>/<name>."
+        )
+    run_id, kind, name = parts
+    return CheckpointPath(path, run_id, CHECKPOINT_KINDS[kind], f"{kind}/{name}")
+
+
+def checkpoint_path(run_id: str, checkpoint_id: str) -> str:
+    """The path of a checkpoint, from the run and an id such as `weights/0001`."""
+    return f"{SCHEME}{run_id}/{checkpoint_id}"
+
+
+def looks_like_weights(path: str) -> bool:
+    """Whether `path` names stored weights of some server rather than a bare model name.
+
+    Any `scheme://` counts: other servers store checkpoints under schemes of their own.
+    """
+    scheme, separator, rest = path.partition("://")
+    return bool(separator and scheme and rest)
+
+
+def checkpoint_url(path: str) -> str:
+    """Console page of a checkpoint."""
+    parsed = parse_checkpoint(path)
+    run, checkpoint = quote(parsed.run_id, safe=""), quote(parsed.checkpoint_id, safe="")
+    return f"{CONSOLE_URL}/checkpoints/{run}/{checkpoint}"
+
+
+def playground_url(path: str) -> str:
+    """Console page to chat with a sampler checkpoint."""
+    return f"{CONSOLE_URL}/playground?mode=checkpoint&checkpoint={quote(path, safe='')}"
+
+
+def sessions_url() -> str:
+    """Console page with all sessions."""
+    return f"{CONSOLE_URL}/sessions"
+
+
+def session_url(session_id: str) -> str:
+    """Console page of a session."""
+    return f"{CONSOLE_URL}/sessions/{quote(session_id, safe='')}"
+
+
+def training_run_url(run_id: str) -> str:
+    """Console page of a training run."""
+    return f"{CONSOLE_URL}/training_runs/{quote(run_id, safe='')}"
+
+
+def new_key_url(name: str) -> str:
+    """Console page that creates an API key called `name`."""
+    return f"{CONSOLE_URL}/keys?new_key=true&key_name={quote(name, safe='')}"
+
+
+def key_url(key_id: str) -> str:
+    """Console page of an API key."""
+    return f"{CONSOLE_URL}/keys/{quote(key_id, safe='')}"

@@ -1,0 +1,191 @@
+"""Conversion of lists, numpy arrays and torch tensors to the two wire dtypes, and back.
+
+The wire knows int64 and float32 only. One table (`_KINDS`) says what becomes of every numpy
+kind; torch is looked at only when the caller's process has imported it already.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from tinker_ext.errors import InvalidInputError, UnknownKeyError
+
+Dtype = Literal["int64", "float32"]
+DTYPES: tuple[Dtype, ...] = get_args(Dtype)
+
+LIST_DTYPES: Mapping[str, Dtype] = {
+    "target_tokens": "int64",
+    "weights": "float32",
+    "advantages": "float32",
+    "logprobs": "float32",
+    "clip_low_threshold": "float32",
+    "clip_high_threshold": "float32",
+    "sequence_ratio_mask": "float32",
+}
+"""The dtype a plain list gets under each loss-input name (a list carries none of its own)."""
+
+# numpy kind → wire dtype; a kind that is missing here is refused.
+_KINDS: Mapping[str, Dtype] = {"i": "int64", "f": "float32"}
+
+_FIXES: Mapping[str, str] = {
+    "b": "convert it first, for example `array.astype(np.float32)` for a mask",
+    "u": "convert it first, for example `array.astype(np.int64)`",
+    "c": "pass the real part",
+    "O": "make every row equally long and every value a number",
+}
+
+_INT64 = np.iinfo(np.int64)
+
+
+def is_torch(value: object) -> bool:
+    """Whether `value` is a torch tensor; never imports torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def list_dtype(key: str) -> Dtype:
+    """The dtype of a plain list under the loss-input name `key`.
+
+    Raises:
+        UnknownKeyError: The name is not known; pass an array or a TensorData, which say theirs.
+    """
+    try:
+        return LIST_DTYPES[key]
+    except KeyError:
+        known = ", ".join(sorted(LIST_DTYPES))
+        raise UnknownKeyError(
+            f"A plain list under {key!r} has no known dtype. Known names: {known}. "
+            "For another name pass a numpy array or a TensorData."
+        ) from None
+
+
+def to_array(
+    value: object, dtype: Dtype | None = None, *, what: str = "tensor"
+) -> npt.NDArray[Any]:
+    """Copy `value` into a new C-contiguous array of int64 or float32.
+
+    Args:
+        value: List (nested lists included), tuple, range, numpy array or scalar, torch tensor,
+            or anything with `__array__`.
+        dtype: Wanted dtype; by default the one that fits the kind of `value`.
+        what: How to call the value in an error.
+
+    Returns:
+        An array of the same shape that shares no memory with `value`.
+
+    Raises:
+        InvalidInputError: bool, unsigned or non-numeric values, ragged lists, or values that do
+            not fit the dtype.
+
+    Example:
+        >>> to_array([1, 2]).dtype, to_array([0.5], "float32").dtype
+        (dtype('int64'), dtype('float32'))
+    """
+    if dtype is not None and dtype not in DTYPES:
+        raise InvalidInputError(f"{what}: dtype must be one of {', '.join(DTYPES)}, not {dtype!r}.")
+    source = _source(value, what)
+    kind = source.dtype.kind
+    if source.dtype.name == "bfloat16":  # registered by ml_dtypes; numpy calls its kind "V"
+        source, kind = source.astype(np.float32), "f"
+    if source.size == 0 and not isinstance(value, np.ndarray) and not is_torch(value):
+        kind = "f" if dtype == "float32" else "i"  # numpy calls an empty list float64
+        source = source.astype(np.int64 if kind == "i" else np.float32)
+    natural = _KINDS.get(kind)
+    if natural is None:
+        raise InvalidInputError(_refusal(source, kind, what))
+    target = dtype or natural
+    if target == "int64":
+        return _to_int64(source, kind, what)
+    with np.errstate(over="raise"):
+        try:
+            return np.array(source, dtype=np.float32, order="C")
+        except FloatingPointError:
+            raise InvalidInputError(
+                f"{what}: {_offender(source)} is outside the range of float32."
+            ) from None
+
+
+def _source(value: object, what: str) -> npt.NDArray[Any]:
+    if isinstance(value, np.ndarray):
+        return value
+    if is_torch(value):
+        return _torch_to_numpy(value)
+    if isinstance(value, (str, bytes)) or value is None:
+        raise InvalidInputError(f"{what}: expected numbers, got {type(value).__name__}.")
+    try:
+        array = np.array(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidInputError(f"{what}: {error}") from None
+    if array.dtype.kind == "u" and not hasattr(value, "dtype"):
+        # numpy reads a list of ints of 2**63 and above as uint64.
+        raise InvalidInputError(f"{what}: {int(array.max())} is outside the range of int64.")
+    return array
+
+
+def _torch_to_numpy(tensor: Any) -> npt.NDArray[Any]:
+    tensor = tensor.detach()
+    if str(tensor.layout) != "torch.strided":
+        tensor = tensor.to_dense()
+    tensor = tensor.cpu()
+    if tensor.dtype.is_floating_point and tensor.dtype.itemsize < 4:
+        tensor = tensor.float()  # numpy has no bfloat16 nor float8
+    return cast("npt.NDArray[Any]", tensor.resolve_conj().resolve_neg().numpy())
+
+
+def _to_int64(source: npt.NDArray[Any], kind: str, what: str) -> npt.NDArray[np.int64]:
+    if kind == "f":
+        whole = np.isfinite(source) & (np.floor(source) == source)
+        fits = whole & (source >= float(_INT64.min)) & (source < -float(_INT64.min))
+        if not fits.all():
+            raise InvalidInputError(
+                f"{what}: {source[~fits].flat[0]} is not a whole number that fits int64."
+            )
+    return np.array(source, dtype=np.int64, order="C")
+
+
+def _offender(source: npt.NDArray[Any]) -> object:
+    limit = float(np.finfo(np.float32).max)
+    return source[np.isfinite(source) & (np.abs(source) > limit)].flat[0]
+
+
+def _refusal(source: npt.NDArray[Any], kind: str, what: str) -> str:
+    if kind == "O" and all(isinstance(item, int) for item in source.flat):
+        worst = next(n for n in source.flat if not _INT64.min <= n <= _INT64.max)
+        return f"{what}: {worst} is outside the range of int64."
+    fix = _FIXES.get(kind, "pass numbers")
+    return f"{what}: {source.dtype} values cannot travel (only int64 and float32 can); {fix}."
+
+
+def check_finite(array: npt.NDArray[Any], *, what: str = "tensor") -> None:
+    """Refuse NaN and infinity, which JSON cannot carry (protobuf can).
+
+    Raises:
+        InvalidInputError: Names the first bad position.
+    """
+    if array.dtype.kind != "f":
+        return
+    # A sum is finite only if all terms are; one pass without a mask covers the usual case.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(array.sum(dtype=np.float64)):
+            return
+    bad = np.flatnonzero(~np.isfinite(array))
+    if bad.size:
+        raise InvalidInputError(
+            f"{what}: value {array.flat[bad[0]]} at position {bad[0]} cannot travel as JSON."
+        )
+
+
+def to_torch(array: npt.NDArray[Any]) -> Any:
+    """A torch tensor that owns a copy of `array`.
+
+    Raises:
+        ImportError: torch is not installed.
+    """
+    import torch
+
+    return torch.from_numpy(np.array(array))

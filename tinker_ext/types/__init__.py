@@ -1,0 +1,444 @@
+"""Public types, loaded on first use.
+
+Types with behaviour are written by hand in the modules of this package; plain records are the
+generated classes of `tinker_api.models`. `_HOMES` says which name lives where.
+
+Example:
+    >>> from tinker_ext import types
+    >>> types.ModelInput.from_ints([1, 2]).length
+    2
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tinker_api.models import (
+        AccessibleSearchOwner,
+        ActiveSessionStatusQuery,
+        AuditLogEntry,
+        AuditLogResponse,
+        AuthTokenResponse,
+        BillingUsageEvent,
+        BillingUsageResponse,
+        BillingUsageSession,
+        CancelledSessionStatusQuery,
+        Checkpoint,
+        CheckpointArchiveUrlResponse,
+        CheckpointBillingEvent,
+        CheckpointsListResponse,
+        ClientConfigRequest,
+        ClientConfigResponse,
+        ClientDynamicConfigResponse,
+        ClientFinishedSessionStatusQuery,
+        ClientSessionFinished,
+        ClientSessionFinishErrored,
+        ClientSessionFinishInterrupted,
+        ClientSessionFinishSuccess,
+        CopyWeightsRequest,
+        CopyWeightsResponse,
+        CreateCustomLossRequest,
+        CreateCustomLossResponse,
+        CreateModelRequest,
+        CreateModelResponse,
+        CreateSamplingSessionRequest,
+        CreateSamplingSessionResponse,
+        CreateSessionRequest,
+        CreateSessionResponse,
+        CurrentCheckpointStorageUsageItem,
+        CurrentCheckpointStorageUsageResponse,
+        Cursor,
+        CustomLossGraph,
+        CustomLossInput,
+        CustomLossNode,
+        ExternalWeightsUrlsResponse,
+        FailedSessionStatusQuery,
+        FutureFailed,
+        FutureFinished,
+        FutureRetrieveRequest,
+        FuturesRetrieveRequest,
+        FuturesRetrieveResponse,
+        GenericEvent,
+        GetBillingUsageRequest,
+        GetCurrentCheckpointStorageUsageRequest,
+        GetInfoRequest,
+        GetInfoResponse,
+        GetSamplerResponse,
+        GetServerCapabilitiesResponse,
+        GetSessionResponse,
+        HealthResponse,
+        JoinSamplingSessionRequest,
+        JoinSamplingSessionResponse,
+        ListSessionsResponse,
+        LoadWeightsRequest,
+        LoadWeightsResponse,
+        ModelData,
+        OptimStepResponse,
+        OwnSearchOwner,
+        RequestFailedResponse,
+        SamplingPrefillBillingEvent,
+        SamplingSampleBillingEvent,
+        SamplingSessionFuturesTarget,
+        SaveWeightsExternalRequest,
+        SaveWeightsExternalResponse,
+        SaveWeightsExternalResponseInternal,
+        SaveWeightsForSamplerRequest,
+        SaveWeightsForSamplerResponseInternal,
+        SaveWeightsRequest,
+        SessionActive,
+        SessionCancelled,
+        SessionEndEvent,
+        SessionFailed,
+        SessionFailedRequestReason,
+        SessionFailedSamplingSessionReason,
+        SessionFailedTrainingRunReason,
+        SessionHeartbeatRequest,
+        SessionHeartbeatResponse,
+        SessionSearchCursor,
+        SessionSearchRequest,
+        SessionSearchResponse,
+        SessionStartEvent,
+        SessionSummary,
+        StorageBillingEvent,
+        SupportedModel,
+        TelemetryBatch,
+        TelemetryResponse,
+        TelemetrySendRequest,
+        TrainingBillingEvent,
+        TrainingRun,
+        TrainingRunsResponse,
+        TryAgainResponse,
+        UnhandledExceptionEvent,
+        UnloadModelRequest,
+        UnloadModelResponse,
+        UntypedAPIFuture,
+        UserSearchOwner,
+        WeightsInfoResponse,
+        WhoamiResponse,
+    )
+
+    from tinker_ext.types.checkpoints import (
+        ParsedCheckpointTinkerPath,
+        SaveWeightsForSamplerResponse,
+        SaveWeightsResponse,
+    )
+    from tinker_ext.types.chunks import (
+        DmelChunk,
+        EncodedTextChunk,
+        ImageAssetPointerChunk,
+        ImageChunk,
+        ModelInputChunk,
+    )
+    from tinker_ext.types.datum import (
+        Datum,
+        LossFnInputs,
+        PromptProvenanceSpan,
+        ProvenanceSpans,
+        SampledProvenanceSpan,
+    )
+    from tinker_ext.types.enums import (
+        CheckpointType,
+        ClientSessionFinishReasonType,
+        CustomLossInputRank,
+        EventType,
+        LossFnType,
+        ModelID,
+        QueueState,
+        RequestErrorCategory,
+        RequestID,
+        Severity,
+        StopReason,
+        TensorDtype,
+    )
+    from tinker_ext.types.model_input import (
+        ModelInput,
+    )
+    from tinker_ext.types.optimizer import (
+        AdamOptimizerConfig,
+        AdamParams,
+        DimuonOptimizerConfig,
+        DimuonParams,
+        LoraConfig,
+        OptimizerConfig,
+        OptimizerConfigBase,
+        OptimParams,
+        OptimParamsBase,
+    )
+    from tinker_ext.types.outputs import (
+        ForwardBackwardOutput,
+        LossFnOutput,
+    )
+    from tinker_ext.types.requests import (
+        ForwardBackwardInput,
+        ForwardBackwardRequest,
+        ForwardRequest,
+        OptimStepRequest,
+        SampleRequest,
+    )
+    from tinker_ext.types.sampling import (
+        PromptAltTokens,
+        SampledSequence,
+        SampleResponse,
+        SamplingParams,
+        TopkLogprobs,
+    )
+    from tinker_ext.types.tensor_data import (
+        TensorData,
+    )
+    from tinker_ext.types.unions import (
+        BillingEventInfo,
+        ClientSessionFinishReason,
+        FutureCompletion,
+        FutureRetrieveResponse,
+        SearchOwner,
+        SessionFailedReason,
+        SessionStatus,
+        SessionStatusQuery,
+        TelemetryEvent,
+    )
+
+# Module → the names it holds, separated by white space.
+_HOMES = {
+    "tinker_ext.types.checkpoints": """
+        ParsedCheckpointTinkerPath SaveWeightsForSamplerResponse SaveWeightsResponse
+    """,
+    "tinker_ext.types.chunks": """
+        DmelChunk EncodedTextChunk ImageAssetPointerChunk ImageChunk ModelInputChunk
+    """,
+    "tinker_ext.types.datum": """
+        Datum LossFnInputs PromptProvenanceSpan ProvenanceSpans SampledProvenanceSpan
+    """,
+    "tinker_ext.types.enums": """
+        CheckpointType ClientSessionFinishReasonType CustomLossInputRank EventType
+        LossFnType ModelID QueueState RequestErrorCategory RequestID Severity StopReason
+        TensorDtype
+    """,
+    "tinker_ext.types.model_input": "ModelInput",
+    "tinker_ext.types.optimizer": """
+        AdamOptimizerConfig AdamParams DimuonOptimizerConfig DimuonParams LoraConfig
+        OptimParams OptimParamsBase OptimizerConfig OptimizerConfigBase
+    """,
+    "tinker_ext.types.outputs": "ForwardBackwardOutput LossFnOutput",
+    "tinker_ext.types.requests": """
+        ForwardBackwardInput ForwardBackwardRequest ForwardRequest OptimStepRequest
+        SampleRequest
+    """,
+    "tinker_ext.types.sampling": """
+        PromptAltTokens SampleResponse SampledSequence SamplingParams TopkLogprobs
+    """,
+    "tinker_ext.types.tensor_data": "TensorData",
+    "tinker_ext.types.unions": """
+        BillingEventInfo ClientSessionFinishReason FutureCompletion FutureRetrieveResponse
+        SearchOwner SessionFailedReason SessionStatus SessionStatusQuery TelemetryEvent
+    """,
+    "tinker_api.models": """
+        AccessibleSearchOwner ActiveSessionStatusQuery AuditLogEntry AuditLogResponse
+        AuthTokenResponse BillingUsageEvent BillingUsageResponse BillingUsageSession
+        CancelledSessionStatusQuery Checkpoint CheckpointArchiveUrlResponse
+        CheckpointBillingEvent CheckpointsListResponse ClientConfigRequest
+        ClientConfigResponse ClientDynamicConfigResponse ClientFinishedSessionStatusQuery
+        ClientSessionFinishErrored ClientSessionFinishInterrupted ClientSessionFinishSuccess
+        ClientSessionFinished CopyWeightsRequest CopyWeightsResponse CreateCustomLossRequest
+        CreateCustomLossResponse CreateModelRequest CreateModelResponse
+        CreateSamplingSessionRequest CreateSamplingSessionResponse CreateSessionRequest
+        CreateSessionResponse CurrentCheckpointStorageUsageItem
+        CurrentCheckpointStorageUsageResponse Cursor CustomLossGraph CustomLossInput
+        CustomLossNode ExternalWeightsUrlsResponse FailedSessionStatusQuery FutureFailed
+        FutureFinished FutureRetrieveRequest FuturesRetrieveRequest FuturesRetrieveResponse
+        GenericEvent GetBillingUsageRequest GetCurrentCheckpointStorageUsageRequest
+        GetInfoRequest GetInfoResponse GetSamplerResponse GetServerCapabilitiesResponse
+        GetSessionResponse HealthResponse JoinSamplingSessionRequest
+        JoinSamplingSessionResponse ListSessionsResponse LoadWeightsRequest
+        LoadWeightsResponse ModelData OptimStepResponse OwnSearchOwner RequestFailedResponse
+        SamplingPrefillBillingEvent SamplingSampleBillingEvent SamplingSessionFuturesTarget
+        SaveWeightsExternalRequest SaveWeightsExternalResponse
+        SaveWeightsExternalResponseInternal SaveWeightsForSamplerRequest
+        SaveWeightsForSamplerResponseInternal SaveWeightsRequest SessionActive
+        SessionCancelled SessionEndEvent SessionFailed SessionFailedRequestReason
+        SessionFailedSamplingSessionReason SessionFailedTrainingRunReason
+        SessionHeartbeatRequest SessionHeartbeatResponse SessionSearchCursor
+        SessionSearchRequest SessionSearchResponse SessionStartEvent SessionSummary
+        StorageBillingEvent SupportedModel TelemetryBatch TelemetryResponse
+        TelemetrySendRequest TrainingBillingEvent TrainingRun TrainingRunsResponse
+        TryAgainResponse UnhandledExceptionEvent UnloadModelRequest UnloadModelResponse
+        UntypedAPIFuture UserSearchOwner WeightsInfoResponse WhoamiResponse
+    """,
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+__all__ = [
+    "AccessibleSearchOwner",
+    "ActiveSessionStatusQuery",
+    "AdamOptimizerConfig",
+    "AdamParams",
+    "AuditLogEntry",
+    "AuditLogResponse",
+    "AuthTokenResponse",
+    "BillingEventInfo",
+    "BillingUsageEvent",
+    "BillingUsageResponse",
+    "BillingUsageSession",
+    "CancelledSessionStatusQuery",
+    "Checkpoint",
+    "CheckpointArchiveUrlResponse",
+    "CheckpointBillingEvent",
+    "CheckpointType",
+    "CheckpointsListResponse",
+    "ClientConfigRequest",
+    "ClientConfigResponse",
+    "ClientDynamicConfigResponse",
+    "ClientFinishedSessionStatusQuery",
+    "ClientSessionFinishErrored",
+    "ClientSessionFinishInterrupted",
+    "ClientSessionFinishReason",
+    "ClientSessionFinishReasonType",
+    "ClientSessionFinishSuccess",
+    "ClientSessionFinished",
+    "CopyWeightsRequest",
+    "CopyWeightsResponse",
+    "CreateCustomLossRequest",
+    "CreateCustomLossResponse",
+    "CreateModelRequest",
+    "CreateModelResponse",
+    "CreateSamplingSessionRequest",
+    "CreateSamplingSessionResponse",
+    "CreateSessionRequest",
+    "CreateSessionResponse",
+    "CurrentCheckpointStorageUsageItem",
+    "CurrentCheckpointStorageUsageResponse",
+    "Cursor",
+    "CustomLossGraph",
+    "CustomLossInput",
+    "CustomLossInputRank",
+    "CustomLossNode",
+    "Datum",
+    "DimuonOptimizerConfig",
+    "DimuonParams",
+    "DmelChunk",
+    "EncodedTextChunk",
+    "EventType",
+    "ExternalWeightsUrlsResponse",
+    "FailedSessionStatusQuery",
+    "ForwardBackwardInput",
+    "ForwardBackwardOutput",
+    "ForwardBackwardRequest",
+    "ForwardRequest",
+    "FutureCompletion",
+    "FutureFailed",
+    "FutureFinished",
+    "FutureRetrieveRequest",
+    "FutureRetrieveResponse",
+    "FuturesRetrieveRequest",
+    "FuturesRetrieveResponse",
+    "GenericEvent",
+    "GetBillingUsageRequest",
+    "GetCurrentCheckpointStorageUsageRequest",
+    "GetInfoRequest",
+    "GetInfoResponse",
+    "GetSamplerResponse",
+    "GetServerCapabilitiesResponse",
+    "GetSessionResponse",
+    "HealthResponse",
+    "ImageAssetPointerChunk",
+    "ImageChunk",
+    "JoinSamplingSessionRequest",
+    "JoinSamplingSessionResponse",
+    "ListSessionsResponse",
+    "LoadWeightsRequest",
+    "LoadWeightsResponse",
+    "LoraConfig",
+    "LossFnInputs",
+    "LossFnOutput",
+    "LossFnType",
+    "ModelData",
+    "ModelID",
+    "ModelInput",
+    "ModelInputChunk",
+    "OptimParams",
+    "OptimParamsBase",
+    "OptimStepRequest",
+    "OptimStepResponse",
+    "OptimizerConfig",
+    "OptimizerConfigBase",
+    "OwnSearchOwner",
+    "ParsedCheckpointTinkerPath",
+    "PromptAltTokens",
+    "PromptProvenanceSpan",
+    "ProvenanceSpans",
+    "QueueState",
+    "RequestErrorCategory",
+    "RequestFailedResponse",
+    "RequestID",
+    "SampleRequest",
+    "SampleResponse",
+    "SampledProvenanceSpan",
+    "SampledSequence",
+    "SamplingParams",
+    "SamplingPrefillBillingEvent",
+    "SamplingSampleBillingEvent",
+    "SamplingSessionFuturesTarget",
+    "SaveWeightsExternalRequest",
+    "SaveWeightsExternalResponse",
+    "SaveWeightsExternalResponseInternal",
+    "SaveWeightsForSamplerRequest",
+    "SaveWeightsForSamplerResponse",
+    "SaveWeightsForSamplerResponseInternal",
+    "SaveWeightsRequest",
+    "SaveWeightsResponse",
+    "SearchOwner",
+    "SessionActive",
+    "SessionCancelled",
+    "SessionEndEvent",
+    "SessionFailed",
+    "SessionFailedReason",
+    "SessionFailedRequestReason",
+    "SessionFailedSamplingSessionReason",
+    "SessionFailedTrainingRunReason",
+    "SessionHeartbeatRequest",
+    "SessionHeartbeatResponse",
+    "SessionSearchCursor",
+    "SessionSearchRequest",
+    "SessionSearchResponse",
+    "SessionStartEvent",
+    "SessionStatus",
+    "SessionStatusQuery",
+    "SessionSummary",
+    "Severity",
+    "StopReason",
+    "StorageBillingEvent",
+    "SupportedModel",
+    "TelemetryBatch",
+    "TelemetryEvent",
+    "TelemetryResponse",
+    "TelemetrySendRequest",
+    "TensorData",
+    "TensorDtype",
+    "TopkLogprobs",
+    "TrainingBillingEvent",
+    "TrainingRun",
+    "TrainingRunsResponse",
+    "TryAgainResponse",
+    "UnhandledExceptionEvent",
+    "UnloadModelRequest",
+    "UnloadModelResponse",
+    "UntypedAPIFuture",
+    "UserSearchOwner",
+    "WeightsInfoResponse",
+    "WhoamiResponse",
+]
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        module = _MODULE_OF[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,257 @@
+"""The pieces a `ModelInput` is made of: text tokens, images, image pointers and audio."""
+
+from __future__ import annotations
+
+import array as stdlib_array
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeAlias, Union, cast
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from tinker_ext import tensors
+from tinker_ext.errors import InvalidInputError
+from tinker_ext.types.enums import IMAGE_FORMATS, ImageFormat
+
+
+def _tokens(value: Iterable[int] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    if isinstance(value, (list, tuple, range)):
+        try:
+            # The fastest conversion that still refuses floats, strings and too large numbers.
+            tokens = np.frombuffer(stdlib_array.array("q", value), dtype=np.int64)
+        except (TypeError, OverflowError):
+            tokens = tensors.to_array(value, "int64", what="tokens")
+    else:
+        tokens = tensors.to_array(value, "int64", what="tokens")
+    if tokens.ndim != 1:
+        raise InvalidInputError(f"tokens: expected one dimension, got shape {tokens.shape}.")
+    tokens.flags.writeable = False
+    return tokens
+
+
+def decode_bytes(value: bytes | str, what: str) -> bytes:
+    """Bytes as they are; a string is read as standard base64."""
+    if isinstance(value, str):
+        try:
+            return base64.b64decode(value, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InvalidInputError(f"{what}: not valid base64 ({error}).") from None
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise InvalidInputError(f"{what}: expected bytes, got {type(value).__name__}.")
+
+
+def encode_bytes(value: bytes) -> str:
+    """Standard base64 with padding, the JSON form of bytes."""
+    return base64.b64encode(value).decode("ascii")
+
+
+def _tag(name: str) -> Any:
+    def check(_: object, __: object, value: object) -> None:
+        if value != name:
+            raise InvalidInputError(f"type must be {name!r}, not {value!r}.")
+
+    return attrs.field(default=name, validator=check, repr=False)
+
+
+def _format(value: str) -> ImageFormat:
+    if value not in IMAGE_FORMATS:
+        raise InvalidInputError(f"format must be one of {', '.join(IMAGE_FORMATS)}, not {value!r}.")
+    return cast("ImageFormat", value)
+
+
+def optional_count(name: str) -> Any:
+    """A field that is None or a whole number of at least 0."""
+
+    def convert(value: Any) -> int | None:
+        if value is None:
+            return None
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise InvalidInputError(f"{name} must be a whole number, not {value!r}.")
+        number = int(value)
+        if number < 0:
+            raise InvalidInputError(f"{name} must not be negative, got {number}.")
+        return number
+
+    return attrs.field(default=None, converter=convert)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class EncodedTextChunk:
+    """Text as token ids.
+
+    The ids are copied; a numpy array or torch tensor of integers is accepted too.
+
+    Example:
+        >>> chunk = EncodedTextChunk(tokens=[1, 2, 3])
+        >>> chunk.tokens, chunk.length
+        ([1, 2, 3], 3)
+    """
+
+    array: npt.NDArray[np.int64] = attrs.field(alias="tokens", converter=_tokens)
+    """The token ids as a read-only array."""
+    type: Literal["encoded_text"] = _tag("encoded_text")
+    _list: list[int] | None = attrs.field(default=None, init=False)
+
+    @property
+    def tokens(self) -> list[int]:
+        """The token ids as a list."""
+        if self._list is None:
+            object.__setattr__(self, "_list", self.array.tolist())
+        tokens = self._list
+        assert tokens is not None
+        return tokens
+
+    @property
+    def length(self) -> int:
+        """Number of tokens."""
+        return int(self.array.size)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EncodedTextChunk):
+            return NotImplemented
+        return np.array_equal(self.array, other.array)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.array.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"EncodedTextChunk(tokens={self.tokens})"
+
+
+@attrs.frozen(kw_only=True)
+class ImageChunk:
+    """A PNG or JPEG image.
+
+    Servers of the first era want `height`, `width` and `tokens`; later ones want at most
+    `expected_tokens`. Set what your server needs; unset fields are not sent.
+    """
+
+    data: bytes = attrs.field(
+        converter=lambda value: decode_bytes(value, "ImageChunk.data"),
+        repr=lambda value: f"<{len(value)} bytes>",
+    )
+    format: ImageFormat = attrs.field(converter=_format)
+    expected_tokens: int | None = optional_count("expected_tokens")
+    type: Literal["image"] = _tag("image")
+    height: int | None = optional_count("height")
+    width: int | None = optional_count("width")
+    tokens: int | None = optional_count("tokens")
+
+    @property
+    def length(self) -> int:
+        """Number of tokens the image stands for.
+
+        Raises:
+            InvalidInputError: Neither `expected_tokens` nor `tokens` is set.
+        """
+        return _declared_length(self)
+
+    def serialize_data(self, value: bytes) -> str:
+        """The JSON form of image bytes."""
+        return encode_bytes(value)
+
+    @classmethod
+    def validate_data(cls, value: bytes | str) -> bytes:
+        """Image bytes from bytes or base64 text."""
+        return decode_bytes(value, "ImageChunk.data")
+
+
+@attrs.frozen(kw_only=True)
+class ImageAssetPointerChunk:
+    """An image the server fetches from `location`; usable in sampling, not in training."""
+
+    format: ImageFormat = attrs.field(converter=_format)
+    location: str = attrs.field(validator=attrs.validators.instance_of(str))
+    expected_tokens: int | None = optional_count("expected_tokens")
+    type: Literal["image_asset_pointer"] = _tag("image_asset_pointer")
+    height: int | None = optional_count("height")
+    width: int | None = optional_count("width")
+    tokens: int | None = optional_count("tokens")
+
+    @property
+    def length(self) -> int:
+        """Number of tokens the image stands for.
+
+        Raises:
+            InvalidInputError: Neither `expected_tokens` nor `tokens` is set.
+        """
+        return _declared_length(self)
+
+
+def _declared_length(chunk: ImageChunk | ImageAssetPointerChunk) -> int:
+    declared = chunk.tokens if chunk.expected_tokens is None else chunk.expected_tokens
+    if declared is None:
+        raise InvalidInputError(
+            f"{type(chunk).__name__}: the length is unknown until expected_tokens is set."
+        )
+    return declared
+
+
+@attrs.frozen(kw_only=True)
+class DmelChunk:
+    """Audio as a serialized tensor container of mel features."""
+
+    dmel: bytes = attrs.field(
+        converter=lambda value: decode_bytes(value, "DmelChunk.dmel"),
+        repr=lambda value: f"<{len(value)} bytes>",
+    )
+    type: Literal["dmel"] = _tag("dmel")
+
+    @property
+    def length(self) -> int:
+        """Number of frames: dimension 0 of the container.
+
+        Raises:
+            InvalidInputError: The bytes are not such a container.
+        """
+        return _container_rows(self.dmel)
+
+    def serialize_dmel(self, value: bytes) -> str:
+        """The JSON form of the container bytes."""
+        return encode_bytes(value)
+
+    @classmethod
+    def validate_dmel(cls, value: bytes | str) -> bytes:
+        """Container bytes from bytes or base64 text."""
+        return decode_bytes(value, "DmelChunk.dmel")
+
+
+_CONTAINER_MARKER = 254
+_CONTAINER_DTYPES = 8
+
+
+def _container_rows(content: bytes) -> int:
+    """Read dimension 0: optional marker byte, dtype byte, then LEB128 ndim and dimensions."""
+    at = 1 if content[:1] == bytes([_CONTAINER_MARKER]) else 0
+    if len(content) <= at:
+        raise InvalidInputError("DmelChunk: the container is empty.")
+    if content[at] >= _CONTAINER_DTYPES:
+        raise InvalidInputError(f"DmelChunk: unknown dtype byte {content[at]}.")
+    ndim, at = _varint(content, at + 1)
+    if ndim == 0:
+        raise InvalidInputError("DmelChunk: the tensor has no dimension 0.")
+    return _varint(content, at)[0]
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(content) and shift < 64:
+        byte = content[at]
+        value |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise InvalidInputError("DmelChunk: the header ends too early.")
+
+
+# Union, not `|`: users combine the alias with others at import time and read its members.
+ModelInputChunk: TypeAlias = Union[  # noqa: UP007
+    EncodedTextChunk, ImageAssetPointerChunk, ImageChunk, DmelChunk
+]
+CHUNK_TYPES: tuple[type, ...] = (EncodedTextChunk, ImageAssetPointerChunk, ImageChunk, DmelChunk)
+Tokens: TypeAlias = Sequence[int] | npt.NDArray[Any]

@@ -1,0 +1,80 @@
+"""`ModelInput`: what a model reads, as a list of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import attrs
+
+from tinker_ext.errors import InvalidInputError
+from tinker_ext.types.chunks import CHUNK_TYPES, EncodedTextChunk, ModelInputChunk, Tokens
+
+
+def _chunks(value: Iterable[Any]) -> list[ModelInputChunk]:
+    chunks = list(value)
+    for chunk in chunks:
+        if not isinstance(chunk, CHUNK_TYPES):
+            raise InvalidInputError(
+                f"ModelInput.chunks: {type(chunk).__name__} is not a chunk; "
+                "wrap token ids in EncodedTextChunk or use ModelInput.from_ints."
+            )
+    return chunks
+
+
+@attrs.frozen(kw_only=True)
+class ModelInput:
+    """The input of a model: text tokens, images and audio in order.
+
+    Example:
+        >>> prompt = ModelInput.from_ints([1, 2]).append_int(3)
+        >>> prompt.length, prompt.to_ints()
+        (3, [1, 2, 3])
+    """
+
+    chunks: list[ModelInputChunk] = attrs.field(converter=_chunks)
+
+    @classmethod
+    def from_ints(cls, tokens: Tokens) -> Self:
+        """One text chunk with these token ids."""
+        return cls(chunks=[EncodedTextChunk(tokens=tokens)])
+
+    @classmethod
+    def empty(cls) -> Self:
+        """An input without chunks."""
+        return cls(chunks=[])
+
+    def append(self, chunk: ModelInputChunk) -> Self:
+        """A new input with `chunk` at the end."""
+        return attrs.evolve(self, chunks=[*self.chunks, chunk])
+
+    def append_int(self, token: int) -> Self:
+        """A new input with one more token at the end."""
+        return self.append(EncodedTextChunk(tokens=[token]))
+
+    def to_ints(self) -> list[int]:
+        """All token ids.
+
+        Raises:
+            InvalidInputError: A chunk is not text.
+        """
+        tokens: list[int] = []
+        for chunk in self.chunks:
+            if not isinstance(chunk, EncodedTextChunk):
+                raise InvalidInputError(
+                    f"ModelInput.to_ints: a {type(chunk).__name__} has no token ids."
+                )
+            tokens.extend(chunk.tokens)
+        return tokens
+
+    @property
+    def length(self) -> int:
+        """Number of positions, images and audio included.
+
+        Raises:
+            InvalidInputError: The length of an image is not declared.
+        """
+        return sum(chunk.length for chunk in self.chunks)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.chunks))

@@ -1,0 +1,55 @@
+"""Converters that turn a number given by the user into the exact type, or say what is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tinker_ext.errors import InvalidInputError
+
+
+def whole(name: str, *, least: int | None = None) -> Callable[[Any], int]:
+    """A converter to int that refuses fractions, booleans, text and values below `least`."""
+
+    def convert(value: Any) -> int:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            if isinstance(value, float) and value.is_integer():
+                return convert(int(value))
+            raise InvalidInputError(f"{name} must be a whole number, not {value!r}.")
+        number = int(value)
+        if least is not None and number < least:
+            raise InvalidInputError(f"{name} must be at least {least}, got {number}.")
+        return number
+
+    return convert
+
+
+def optional_integer(name: str, *, least: int | None = None) -> Callable[[Any], int | None]:
+    """Like `whole`, but None stays None."""
+    convert = whole(name, least=least)
+    return lambda value: None if value is None else convert(value)
+
+
+def finite(
+    name: str, *, least: float | None = None, most: float | None = None, below: float | None = None
+) -> Callable[[Any], float]:
+    """A converter that keeps finite numbers inside the given bounds and refuses the rest."""
+
+    def convert(value: Any) -> float:
+        if isinstance(value, (bool, str, bytes)) or not (
+            hasattr(value, "__float__") or hasattr(value, "__index__")
+        ):
+            raise InvalidInputError(f"{name} must be a number, not {value!r}.")
+        number = value if isinstance(value, (int, float)) else float(value)
+        if not math.isfinite(number):
+            raise InvalidInputError(f"{name} must be finite, got {number}.")
+        if least is not None and number < least:
+            raise InvalidInputError(f"{name} must be at least {least}, got {number}.")
+        if most is not None and number > most:
+            raise InvalidInputError(f"{name} must be at most {most}, got {number}.")
+        if below is not None and number >= below:
+            raise InvalidInputError(f"{name} must be below {below}, got {number}.")
+        return number
+
+    return convert

@@ -1,0 +1,73 @@
+"""Requests whose content is made of the types written by hand (the others are generated)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import attrs
+
+from tinker_ext.types.datum import Datum
+from tinker_ext.types.enums import LossFnType, ModelID
+from tinker_ext.types.model_input import ModelInput
+from tinker_ext.types.optimizer import OptimParams
+from tinker_ext.types.sampling import SamplingParams
+from tinker_ext.types.tensor_data import TensorData
+
+
+@attrs.frozen
+class ForwardBackwardInput:
+    """A batch and the loss to compute on it."""
+
+    data: list[Datum] = attrs.field(converter=list)
+    loss_fn: LossFnType
+    loss_fn_config: Mapping[str, float | str] | None = None
+
+
+@attrs.frozen
+class ForwardBackwardRequest:
+    """One chunk of a forward_backward call."""
+
+    forward_backward_input: ForwardBackwardInput
+    model_id: ModelID
+    seq_id: int | None = None
+
+
+@attrs.frozen
+class ForwardRequest:
+    """One chunk of a forward call."""
+
+    forward_input: ForwardBackwardInput
+    model_id: ModelID
+    seq_id: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OptimStepRequest:
+    """One optimizer step."""
+
+    optim_params: OptimParams
+    model_id: str
+    seq_id: int | None = None
+    type: Literal["optim_step"] = "optim_step"
+
+
+@attrs.frozen(kw_only=True)
+class SampleRequest:
+    """One sample call, addressed by sampling session, base model or model path."""
+
+    num_samples: int = 1
+    prompt: ModelInput
+    sampling_params: SamplingParams
+    base_model: str | None = None
+    model_path: str | None = None
+    sampling_session_id: str | None = None
+    seq_id: int | None = None
+    prompt_logprobs: bool | None = None
+    topk_prompt_logprobs: int = 0
+    topk_sample_logprobs: int = 0
+    target_prompt_logprobs: TensorData | None = None
+    prompt_alt_tokens_k: int = 0
+    prompt_logprobs_last_n: int | None = None
+    record_stability_info: bool | None = None
+    type: Literal["sample"] = "sample"

@@ -1,0 +1,224 @@
+"""What to sample and what came back: parameters, sequences and their log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from tinker_ext.errors import InvalidInputError
+from tinker_ext.types.enums import StopReason
+from tinker_ext.types.numbers import finite, optional_integer, whole
+from tinker_ext.types.tensor_data import TensorData
+
+TopkList: TypeAlias = list[list[tuple[int, float]] | None]
+
+EMPTY_CELL = -99999.0
+"""Log-probability of a cell of a top-k table that holds no token."""
+
+
+def _stop(value: Any) -> str | list[str] | list[int] | None:
+    if value is None or isinstance(value, str):
+        return value
+    try:
+        items = list(value)
+    except TypeError:
+        items = None
+    if items is not None and all(isinstance(item, str) for item in items):
+        return items
+    if items is not None and all(
+        hasattr(item, "__index__") and not isinstance(item, bool) for item in items
+    ):
+        return [int(item) for item in items]
+    raise InvalidInputError(
+        f"stop must be a string, a list of strings or a list of token ids, not {value!r}."
+    )
+
+
+@attrs.frozen(kw_only=True)
+class SamplingParams:
+    """How to sample.
+
+    Args:
+        max_tokens: Largest number of tokens to sample; None leaves it to the server.
+        seed: Seed; None lets the server choose.
+        stop: Text or token ids that end a sequence. None keeps the model's own end token; an
+            empty list switches every stop off.
+        temperature: 0 is greedy.
+        top_k: Sample from the k likeliest tokens; -1 is all.
+        top_p: Sample from the smallest set of tokens with this total probability.
+
+    Raises:
+        InvalidInputError: A value has the wrong type or is out of range.
+    """
+
+    max_tokens: int | None = attrs.field(
+        default=None, converter=optional_integer("max_tokens", least=0)
+    )
+    seed: int | None = attrs.field(default=None, converter=optional_integer("seed"))
+    stop: str | Sequence[str] | Sequence[int] | None = attrs.field(default=None, converter=_stop)
+    temperature: float = attrs.field(default=1, converter=finite("temperature", least=0))
+    top_k: int = attrs.field(default=-1, converter=whole("top_k", least=-1))
+    top_p: float = attrs.field(default=1, converter=finite("top_p", least=0, most=1))
+
+
+@attrs.frozen(eq=False)
+class TopkLogprobs:
+    """The k likeliest tokens at n positions, as two arrays of shape (n, k)."""
+
+    token_ids: npt.NDArray[Any]
+    logprobs: npt.NDArray[Any]
+
+    def tolist(self) -> TopkList:
+        """For every position a list of (token id, logprob), or None where there is none."""
+        rows: TopkList = []
+        for ids, values in zip(self.token_ids.tolist(), self.logprobs.tolist(), strict=True):
+            row = [(i, v) for i, v in zip(ids, values, strict=True) if v > EMPTY_CELL]
+            rows.append(row or None)
+        return rows
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TopkLogprobs):
+            return NotImplemented
+        return np.array_equal(self.token_ids, other.token_ids) and np.array_equal(
+            self.logprobs, other.logprobs, equal_nan=True
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.token_ids.shape, self.logprobs.shape))
+
+
+@attrs.frozen
+class PromptAltTokens:
+    """Alternative tokens for every prompt position and their log-probabilities."""
+
+    tokens: TensorData
+    logprobs: TensorData
+
+
+@attrs.frozen(eq=False, repr=False)
+class SampledSequence:
+    """One sampled sequence; the lists are made from the arrays when first read.
+
+    Attributes:
+        stop_reason: `stop` or `length`; a value from a newer server is kept as it is.
+        sequence_id: Id of the sequence; empty when the server gives none.
+    """
+
+    stop_reason: StopReason
+    sequence_id: str
+    tokens_np: npt.NDArray[Any] | None = None
+    logprobs_np: npt.NDArray[Any] | None = None
+    topk_logprobs_np: TopkLogprobs | None = None
+    _tokens_list: list[int] | None = attrs.field(default=None, alias="_tokens_list")
+    _logprobs_list: list[float] | None = attrs.field(default=None, alias="_logprobs_list")
+    _topk_logprobs_list: TopkList | None = attrs.field(default=None, alias="_topk_logprobs_list")
+
+    @property
+    def tokens(self) -> list[int]:
+        """The sampled token ids."""
+        if self._tokens_list is None:
+            made = [] if self.tokens_np is None else self.tokens_np.tolist()
+            object.__setattr__(self, "_tokens_list", made)
+        return cast("list[int]", self._tokens_list)
+
+    @property
+    def logprobs(self) -> list[float] | None:
+        """Log-probability of every sampled token; None when the server sent none."""
+        if self._logprobs_list is None and self.logprobs_np is not None:
+            object.__setattr__(self, "_logprobs_list", self.logprobs_np.tolist())
+        return self._logprobs_list
+
+    @property
+    def topk_logprobs(self) -> TopkList | None:
+        """The likeliest tokens at every position, when they were asked for."""
+        if self._topk_logprobs_list is None and self.topk_logprobs_np is not None:
+            object.__setattr__(self, "_topk_logprobs_list", self.topk_logprobs_np.tolist())
+        return self._topk_logprobs_list
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SampledSequence):
+            return NotImplemented
+        return (
+            (self.stop_reason, self.sequence_id) == (other.stop_reason, other.sequence_id)
+            and self.tokens == other.tokens
+            and self.logprobs == other.logprobs
+            and self.topk_logprobs == other.topk_logprobs
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.stop_reason, self.sequence_id))
+
+    def __repr__(self) -> str:
+        return (
+            f"SampledSequence(stop_reason={str(self.stop_reason)!r}, "
+            f"sequence_id={self.sequence_id!r}, tokens={self.tokens})"
+        )
+
+
+@attrs.frozen(eq=False, repr=False)
+class SampleResponse:
+    """The sequences of one sample call and what was asked about its prompt.
+
+    Attributes:
+        sequences: One entry per sample.
+        prompt_cache_hit_tokens: Prompt tokens the server did not have to compute again.
+    """
+
+    sequences: Sequence[SampledSequence] = attrs.field(converter=list)
+    prompt_logprobs_np: npt.NDArray[Any] | None = None
+    topk_prompt_logprobs_np: TopkLogprobs | None = None
+    target_prompt_logprobs: TensorData | None = None
+    prompt_cache_hit_tokens: int = 0
+    prompt_alt_tokens: PromptAltTokens | None = None
+    _prompt_logprobs_list: list[float | None] | None = attrs.field(
+        default=None, alias="_prompt_logprobs_list"
+    )
+    _topk_prompt_logprobs_list: TopkList | None = attrs.field(
+        default=None, alias="_topk_prompt_logprobs_list"
+    )
+
+    @property
+    def type(self) -> Literal["sample"]:
+        """The tag first-era servers send with this response."""
+        return "sample"
+
+    @property
+    def prompt_logprobs(self) -> list[float | None] | None:
+        """Log-probability of every prompt token; None in places the server has none for."""
+        if self._prompt_logprobs_list is None and self.prompt_logprobs_np is not None:
+            values = [None if v != v else v for v in self.prompt_logprobs_np.tolist()]
+            object.__setattr__(self, "_prompt_logprobs_list", values)
+        return self._prompt_logprobs_list
+
+    @property
+    def topk_prompt_logprobs(self) -> TopkList | None:
+        """The likeliest tokens at every prompt position, when they were asked for."""
+        if self._topk_prompt_logprobs_list is None and self.topk_prompt_logprobs_np is not None:
+            made = self.topk_prompt_logprobs_np.tolist()
+            object.__setattr__(self, "_topk_prompt_logprobs_list", made)
+        return self._topk_prompt_logprobs_list
+
+    def _key(self) -> tuple[Any, ...]:
+        return (
+            self.sequences,
+            self.prompt_logprobs,
+            self.topk_prompt_logprobs,
+            self.target_prompt_logprobs,
+            self.prompt_cache_hit_tokens,
+            self.prompt_alt_tokens,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SampleResponse):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.sequences))
+
+    def __repr__(self) -> str:
+        return f"SampleResponse(sequences={self.sequences!r})"
