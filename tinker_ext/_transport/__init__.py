@@ -1,0 +1,59 @@
+"""The way to a server: connections, lanes, retries, limits and what can be observed of them."""
+
+from __future__ import annotations
+
+from tinker_ext._transport.faults import (
+    ConnectError,
+    ConnectionLostError,
+    ExchangeError,
+    ExchangeTimeoutError,
+    MalformedReplyError,
+    RedirectRefusedError,
+    ReplyTooLargeError,
+    sent_of,
+)
+from tinker_ext._transport.gate import RetryBudget, shared_budget
+from tinker_ext._transport.http import HttpTransport
+from tinker_ext._transport.lanes import Connection, Credentials
+from tinker_ext._transport.limits import (
+    AdaptiveLimit,
+    ByteBudget,
+    FairQueue,
+    SharedBackoff,
+    shared_backoff,
+)
+from tinker_ext._transport.messages import Call, Lane, Reply, RetryRule
+from tinker_ext._transport.observe import LoggingObserver, Observer, Observers
+from tinker_ext._transport.retry import Accept, Fail, Retry, verdict
+
+__all__ = [
+    "Accept",
+    "AdaptiveLimit",
+    "ByteBudget",
+    "Call",
+    "ConnectError",
+    "Connection",
+    "ConnectionLostError",
+    "Credentials",
+    "ExchangeError",
+    "ExchangeTimeoutError",
+    "Fail",
+    "FairQueue",
+    "HttpTransport",
+    "Lane",
+    "LoggingObserver",
+    "MalformedReplyError",
+    "Observer",
+    "Observers",
+    "RedirectRefusedError",
+    "Reply",
+    "ReplyTooLargeError",
+    "Retry",
+    "RetryBudget",
+    "RetryRule",
+    "SharedBackoff",
+    "sent_of",
+    "shared_backoff",
+    "shared_budget",
+    "verdict",
+]

@@ -1,0 +1,245 @@
+"""One HTTP/1.1 connection: writes a request, reads one reply with llhttp, and can be used again.
+
+Everything a server can send is bounded here: header bytes, body bytes, unpacked bytes. A reply that
+is not exactly one well-formed message poisons the connection, which is then closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import httptools
+
+from tinker_ext._transport.faults import (
+    ConnectionLostError,
+    ExchangeTimeoutError,
+    MalformedReplyError,
+    ReplyTooLargeError,
+)
+from tinker_ext._transport.inflate import CorruptError, Inflater, TooLargeError, inflater_for
+
+MAX_HEADER_BYTES = 64 * 1024
+# Up to this size head and body leave in one write; above it, joining would copy too much.
+_JOIN_BYTES = 64 * 1024
+
+RawReply = tuple[int, dict[str, str], bytes]
+
+
+class Channel(asyncio.Protocol):
+    """An open connection and the one exchange it carries at a time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._waiter: asyncio.Future[RawReply] | None = None
+        self._closed = loop.create_future()
+        self.alive = False
+        self.idle_since = 0.0
+        self.exchanges = 0
+        self._reset(0, head_only=False)
+
+    def _reset(self, limit: int, *, head_only: bool) -> None:
+        self._limit = limit
+        self._head_only = head_only
+        self._received = 0
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._head_done = False
+        self._until_eof = False
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._inflater: Inflater | None = None
+        self._error: Exception | None = None
+        self._done = False
+        self._keep = False
+
+    # --- used by the pool -------------------------------------------------------------------
+
+    def start(
+        self, head: bytes, body: bytes | None, limit: int, *, head_only: bool = False
+    ) -> asyncio.Future[RawReply]:
+        """Write a request and return the future of its reply; at most `limit` bytes of body."""
+        assert self._transport is not None
+        assert self._waiter is None
+        self._reset(limit, head_only=head_only)
+        self.exchanges += 1
+        self._waiter = waiter = self._loop.create_future()
+        if not body:
+            self._transport.write(head)
+        elif len(body) <= _JOIN_BYTES:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
+        return waiter
+
+    def expire(self, message: str) -> None:
+        """End the exchange under way with a timeout."""
+        self._fail(ExchangeTimeoutError(message, sent=True if self._received else None))
+
+    def abort(self) -> None:
+        """Close at once, without waiting for anything."""
+        self.alive = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def wait_closed(self) -> None:
+        """Return when the socket is gone."""
+        await asyncio.shield(self._closed)
+
+    # --- called by the event loop -----------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the open connection."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.alive = True
+
+    def data_received(self, data: bytes) -> None:
+        """Read bytes of the reply."""
+        if self._waiter is None or self._parser is None:
+            self.abort()  # nobody asked: what follows could answer the next request
+            return
+        self._received += len(data)
+        if not self._head_done and self._received > MAX_HEADER_BYTES + len(data):
+            self._fail(ReplyTooLargeError(f"the reply's headers exceed {MAX_HEADER_BYTES} bytes"))
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError:
+            self._fail(self._error or MalformedReplyError("the reply could not be read"))
+            return
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            what = "more bytes than its length says" if self._done else str(error)
+            self._fail(MalformedReplyError(f"the reply is not well-formed HTTP: {what}"))
+            return
+        if self._done:
+            self._deliver()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Settle an exchange that the end of the connection interrupts or completes."""
+        self.alive = False
+        self._transport = None
+        if self._waiter is not None:
+            if self._until_eof and exc is None:
+                self._finish_body()
+                if self._error is None:
+                    self._deliver()
+                else:
+                    self._fail(self._error)
+            elif self._received:
+                self._fail(MalformedReplyError("the connection ended in the middle of the reply"))
+            else:
+                reason = f": {exc}" if exc is not None and str(exc) else ""
+                self._fail(
+                    ConnectionLostError(f"the server closed the connection unanswered{reason}")
+                )
+        self._parser = None  # it holds bound methods of ours: break the cycle
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    # --- called by the parser ---------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Refuse a second reply to one request."""
+        if self._done:
+            self._stop(MalformedReplyError("the reply has more bytes than its length says"))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep one header."""
+        key = name.decode("latin-1").lower()
+        text = value.decode("latin-1")
+        known = self._headers.get(key)
+        self._headers[key] = text if known is None else f"{known}, {text}"
+
+    def on_headers_complete(self) -> None:
+        """Decide how the body will be read."""
+        assert self._parser is not None
+        self._status = status = self._parser.get_status_code()
+        if status < 200:
+            return
+        self._head_done = True
+        headers = self._headers
+        length = headers.get("content-length")
+        if length is None:
+            coding = headers.get("transfer-encoding", "")
+            self._until_eof = "chunked" not in coding.lower() and status not in (204, 304)
+        elif length.isdigit() and int(length) > self._limit and not self._head_only:
+            self._stop(self._too_large(f"{length} bytes are announced"))
+        if self._head_only:
+            self._done = True
+            self._until_eof = False
+            return
+        coding = headers.get("content-encoding", "")
+        if coding:
+            try:
+                self._inflater = inflater_for(coding, self._limit)
+            except CorruptError as error:
+                self._stop(MalformedReplyError(f"the reply cannot be unpacked: {error}"))
+
+    def on_body(self, data: bytes) -> None:
+        """Keep one piece of the body, unpacked."""
+        self._body_bytes += len(data)
+        if self._body_bytes > self._limit:
+            self._stop(self._too_large("the body goes on"))
+        if self._inflater is not None:
+            try:
+                data = self._inflater.feed(data)
+            except TooLargeError:
+                self._stop(self._too_large(f"{self._body_bytes} packed bytes unpack to more"))
+            except CorruptError as error:
+                self._stop(MalformedReplyError(f"the reply cannot be unpacked: {error}"))
+        self._body.append(data)
+
+    def on_message_complete(self) -> None:
+        """Close the message; an interim reply (1xx) only clears the way for the real one."""
+        if self._status < 200:
+            self._headers = {}
+            return
+        self._finish_body()
+        if self._error is not None:
+            raise self._error
+        assert self._parser is not None
+        self._keep = not self._head_only and bool(self._parser.should_keep_alive())
+        self._done = True
+
+    # --- ends of an exchange ----------------------------------------------------------------
+
+    def _finish_body(self) -> None:
+        if self._inflater is not None and self._body_bytes:
+            try:
+                self._inflater.finish()
+            except CorruptError as error:
+                self._error = MalformedReplyError(f"the reply cannot be unpacked: {error}")
+
+    def _too_large(self, why: str) -> ReplyTooLargeError:
+        return ReplyTooLargeError(
+            f"the reply is larger than the {self._limit} bytes allowed, or packed beyond reason: "
+            f"{why}",
+            self._status,
+        )
+
+    def _stop(self, error: Exception) -> None:
+        self._error = error
+        raise error
+
+    def _deliver(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        body = self._body
+        content = body[0] if len(body) == 1 else b"".join(body)
+        self._body = []
+        if not self._keep:
+            self.alive = False
+            if self._transport is not None:
+                self._transport.close()
+        if waiter is not None and not waiter.done():
+            waiter.set_result((self._status, self._headers, content))
+
+    def _fail(self, error: Exception) -> None:
+        waiter, self._waiter = self._waiter, None
+        self._body = []
+        self._error = None
+        self.abort()
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)

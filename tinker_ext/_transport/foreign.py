@@ -1,0 +1,109 @@
+"""Carry a call over somebody else's `httpx.AsyncBaseTransport`: an ASGI app, a mock, a proxy.
+
+The reply is unpacked by us and within our bounds, and every failure becomes one of our own errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import httpx
+
+from tinker_ext._transport.channel import RawReply
+from tinker_ext._transport.faults import (
+    ConnectError,
+    ConnectionLostError,
+    ExchangeTimeoutError,
+    MalformedReplyError,
+    ReplyTooLargeError,
+)
+from tinker_ext._transport.inflate import CorruptError, TooLargeError, inflater_for
+from tinker_ext.errors import TinkerError
+
+
+async def send_foreign(
+    transport: httpx.AsyncBaseTransport,
+    method: str,
+    url: str,
+    headers: Sequence[tuple[str, str]],
+    content: bytes | None,
+    *,
+    timeout: float,
+    max_reply_bytes: int,
+) -> RawReply:
+    """Send one request over a transport that is not ours.
+
+    Raises:
+        ConnectError: Nothing was sent.
+        ConnectionLostError: No answer began.
+        MalformedReplyError: The answer cannot be read.
+        ReplyTooLargeError: The answer is too large, also after unpacking.
+        ExchangeTimeoutError: Not finished in time.
+    """
+    timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout)
+    request = httpx.Request(
+        method, url, headers=list(headers), content=content, extensions={"timeout": timeouts}
+    )
+    response: httpx.Response | None = None
+    try:
+        async with asyncio.timeout(timeout):
+            response = await transport.handle_async_request(request)
+            body = await _read(response, max_reply_bytes, head_only=method == "HEAD")
+    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
+        if isinstance(error, TinkerError):
+            raise
+        raise ExchangeTimeoutError(
+            f"no complete reply within {timeout:g} s", sent=None if response is None else True
+        ) from None
+    except (httpx.ConnectTimeout, httpx.PoolTimeout):
+        raise ExchangeTimeoutError(f"no connection within {timeout:g} s", sent=False) from None
+    except TinkerError:
+        raise
+    except (httpx.ConnectError, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
+        raise ConnectError(f"cannot connect: {error}") from error
+    except Exception as error:
+        if response is not None or isinstance(error, httpx.RemoteProtocolError):
+            raise MalformedReplyError(
+                f"the reply could not be read: {error}", sent=True if response else None
+            ) from error
+        raise ConnectionLostError(f"no answer: {type(error).__name__}: {error}") from error
+    finally:
+        if response is not None:
+            await response.aclose()
+    names: dict[str, str] = {}
+    for name, value in response.headers.multi_items():
+        key = name.lower()
+        names[key] = f"{names[key]}, {value}" if key in names else value
+    return response.status_code, names, body
+
+
+async def _read(response: httpx.Response, limit: int, *, head_only: bool) -> bytes:
+    status = response.status_code
+    if response.is_closed and not hasattr(response, "_content"):
+        return b""
+    try:
+        inflater = inflater_for(response.headers.get("content-encoding", ""), limit)
+        packed = 0
+        pieces: list[bytes] = []
+        stream = response.stream
+        assert isinstance(stream, httpx.AsyncByteStream)
+        async for piece in stream:
+            packed += len(piece)
+            if packed > limit:
+                raise TooLargeError
+            pieces.append(piece if inflater is None else inflater.feed(piece))
+        if inflater is not None and packed:
+            inflater.finish()
+    except TooLargeError:
+        raise ReplyTooLargeError(
+            f"the reply is larger than the {limit} bytes allowed, or packed beyond reason", status
+        ) from None
+    except CorruptError as error:
+        raise MalformedReplyError(f"the reply cannot be unpacked: {error}") from None
+    length = response.headers.get("content-length", "")
+    if length.isdigit() and int(length) != packed and not head_only and status not in (204, 304):
+        raise MalformedReplyError(
+            f"the reply has {packed} bytes where its header promises {length}"
+        )
+    return b"".join(pieces)

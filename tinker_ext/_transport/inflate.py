@@ -1,0 +1,156 @@
+"""Unpack a compressed reply piece by piece, never past a size an honest reply would have.
+
+A reply may unpack to `RATIO` times its packed size, or to `FLOOR` bytes if that is more, and never
+past the caller's limit. Half a megabyte that unpacks to half a gigabyte therefore stops at 32 MB.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import zlib
+from typing import Any, Protocol
+
+FLOOR = 32 * 1024 * 1024
+RATIO = 64
+
+# One zstd block turns 4 bytes into at most 128 KiB, so a slice this long cannot unpack to more
+# than 16 MiB before the size is looked at again.
+_ZSTD_SLICE = 512
+_ZSTD_WINDOW = 8 * 1024 * 1024
+
+HAS_ZSTD = importlib.util.find_spec("zstandard") is not None
+ACCEPT_ENCODING = "gzip, deflate, zstd" if HAS_ZSTD else "gzip, deflate"
+
+
+class TooLargeError(Exception):
+    """The data unpacks to more than is allowed."""
+
+
+class CorruptError(Exception):
+    """The data is not what its Content-Encoding says."""
+
+
+class Inflater(Protocol):
+    """Takes packed pieces, gives unpacked ones."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Unpack one piece."""
+        ...
+
+    def finish(self) -> None:
+        """Raise CorruptError when the stream is not complete."""
+        ...
+
+
+class _Allowance:
+    """How many unpacked bytes the packed bytes seen so far entitle to."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._packed = 0
+        self._unpacked = 0
+
+    def arrived(self, count: int) -> None:
+        self._packed += count
+
+    def left(self) -> int:
+        return min(self._limit, max(FLOOR, self._packed * RATIO)) - self._unpacked
+
+    def spend(self, count: int) -> None:
+        self._unpacked += count
+        if self.left() < 0:
+            raise TooLargeError
+
+
+class _Zlib:
+    """gzip (also of several members) and deflate (with or without the zlib header)."""
+
+    def __init__(self, coding: str, limit: int) -> None:
+        self._gzip = coding == "gzip"
+        self._stream = zlib.decompressobj(31 if self._gzip else 15)
+        self._allowance = _Allowance(limit)
+        self._first = not self._gzip
+
+    def feed(self, data: bytes) -> bytes:
+        self._allowance.arrived(len(data))
+        pieces = []
+        while data:
+            if self._stream.eof:
+                if not self._gzip:
+                    raise CorruptError("bytes after the end of the compressed stream")
+                self._stream = zlib.decompressobj(31)
+            out = self._unpack(data)
+            self._allowance.spend(len(out))
+            pieces.append(out)
+            data = self._stream.unconsumed_tail or self._stream.unused_data
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _unpack(self, data: bytes) -> bytes:
+        room = self._allowance.left() + 1
+        try:
+            out = self._stream.decompress(data, room)
+        except zlib.error as error:
+            if not self._first:
+                raise CorruptError(str(error)) from None
+            # Some servers send raw deflate under the name `deflate`.
+            self._stream = zlib.decompressobj(-15)
+            try:
+                out = self._stream.decompress(data, room)
+            except zlib.error as again:
+                raise CorruptError(str(again)) from None
+        self._first = False
+        return out
+
+    def finish(self) -> None:
+        if not self._stream.eof:
+            raise CorruptError("the compressed stream is cut short")
+
+
+class _Zstd:
+    """zstd, fed in slices too short to unpack to much."""
+
+    def __init__(self, limit: int) -> None:
+        import zstandard
+
+        self._error = zstandard.ZstdError
+        self._stream: Any = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+        self._allowance = _Allowance(limit)
+
+    def feed(self, data: bytes) -> bytes:
+        pieces = []
+        for start in range(0, len(data), _ZSTD_SLICE):
+            piece = data[start : start + _ZSTD_SLICE]
+            self._allowance.arrived(len(piece))
+            if self._stream.eof:
+                raise CorruptError("bytes after the end of the compressed stream")
+            try:
+                out = self._stream.decompress(piece)
+            except self._error as error:
+                raise CorruptError(str(error)) from None
+            self._allowance.spend(len(out))
+            pieces.append(out)
+        return b"".join(pieces)
+
+    def finish(self) -> None:
+        if not self._stream.eof:
+            raise CorruptError("the compressed stream is cut short")
+
+
+def inflater_for(coding: str, limit: int) -> Inflater | None:
+    """Return what unpacks a Content-Encoding, or None when the body is plain.
+
+    Args:
+        coding: Value of the Content-Encoding header.
+        limit: Most bytes that may come out.
+
+    Raises:
+        CorruptError: The coding was not offered by us.
+    """
+    coding = coding.strip().lower()
+    if coding in ("", "identity"):
+        return None
+    if coding in ("gzip", "x-gzip", "deflate"):
+        return _Zlib("gzip" if coding != "deflate" else coding, limit)
+    if coding == "zstd" and HAS_ZSTD:
+        return _Zstd(limit)
+    raise CorruptError(f"Content-Encoding {coding[:40]!r} was not asked for")

@@ -1,0 +1,269 @@
+"""How much may be under way at once: fair waiting, byte budget, shared back-off, adaptive limit.
+
+Every operation here is O(1), whatever is queued, and a waiter costs one future and one deque entry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
+from weakref import WeakKeyDictionary
+
+
+class FairQueue:
+    """A counting limit whose waiters are served in turn, one per key, each key in call order.
+
+    A sampler that queued 100,000 requests cannot make another sampler wait behind all of them.
+
+    Args:
+        limit: How many may hold a slot at once.
+    """
+
+    def __init__(self, limit: int) -> None:
+        if limit < 1:
+            raise ValueError("a limit is at least 1")
+        self._limit = limit
+        self._held = 0
+        self._waiting = 0
+        # Keys with waiters, in the order they are served; each has its own line.
+        self._turns: deque[Hashable] = deque()
+        self._lines: dict[Hashable, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def limit(self) -> int:
+        """How many may hold a slot at once."""
+        return self._limit
+
+    @property
+    def held(self) -> int:
+        """How many hold a slot now."""
+        return self._held
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a slot."""
+        return self._waiting
+
+    def resize(self, limit: int) -> None:
+        """Change the limit; a smaller one takes effect as slots come back."""
+        self._limit = max(1, limit)
+        self._hand_out()
+
+    def try_acquire(self) -> bool:
+        """Take a slot if one is free and nobody waits for it."""
+        if self._held < self._limit and not self._waiting:
+            self._held += 1
+            return True
+        return False
+
+    async def acquire(self, key: Hashable = None) -> None:
+        """Wait for a slot.
+
+        Args:
+            key: Whose turn it uses, for example the sampler's id.
+        """
+        if self.try_acquire():
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        line = self._lines.get(key)
+        if line is None:
+            self._lines[key] = line = deque()
+            self._turns.append(key)
+        line.append(waiter)
+        self._waiting += 1
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.cancelled():
+                self._waiting -= 1  # its place in the line is skipped when its turn comes
+                if not self._waiting:
+                    self._turns.clear()
+                    self._lines.clear()
+            else:
+                self.release()  # the slot came at the same moment
+            raise
+
+    def release(self) -> None:
+        """Give a slot back."""
+        self._held -= 1
+        if self._waiting:
+            self._hand_out()
+
+    @asynccontextmanager
+    async def slot(self, key: Hashable = None) -> AsyncIterator[None]:
+        """Hold a slot for the length of an `async with` block."""
+        await self.acquire(key)
+        try:
+            yield
+        finally:
+            self.release()
+
+    def _hand_out(self) -> None:
+        while self._turns and self._held < self._limit:
+            key = self._turns.popleft()
+            line = self._lines[key]
+            while line:
+                waiter = line.popleft()
+                if not waiter.done():
+                    self._held += 1
+                    self._waiting -= 1
+                    waiter.set_result(None)
+                    break
+            if line:
+                self._turns.append(key)
+            else:
+                del self._lines[key]
+
+
+class ByteBudget:
+    """Bytes that may be under way; admits while any are left, so one request may overdraw it.
+
+    Args:
+        size: Bytes at rest.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @property
+    def left(self) -> int:
+        """Bytes left; below zero after an overdraft."""
+        return self._left
+
+    async def acquire(self, size: int) -> None:
+        """Wait until the budget is not overdrawn, then take `size` bytes of it."""
+        if self._left >= 0 and not self._line:
+            self._left -= size
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.append((size, waiter))
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():
+                self.release(size)  # the turn came at the same moment: give it back
+            raise
+
+    def release(self, size: int) -> None:
+        """Give `size` bytes back."""
+        self._left += size
+        while self._left >= 0 and self._line:
+            wanted, waiter = self._line.popleft()
+            if not waiter.done():
+                self._left -= wanted
+                waiter.set_result(None)
+
+    @asynccontextmanager
+    async def held(self, size: int) -> AsyncIterator[None]:
+        """Hold `size` bytes for the length of an `async with` block."""
+        await self.acquire(size)
+        try:
+            yield
+        finally:
+            self.release(size)
+
+
+class SharedBackoff:
+    """One pause for everybody who talks to the same server with the same key.
+
+    After a 429 nobody sends until the pause is over; `recent` stays true for a while after it, so
+    that the first requests go out carefully.
+    """
+
+    careful_seconds = 10.0
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def pause(self, seconds: float) -> None:
+        """Make everybody wait at least `seconds` from now; a longer pause under way stays."""
+        self._until = max(self._until, asyncio.get_running_loop().time() + seconds)
+
+    def remaining(self) -> float:
+        """Seconds until sending is allowed again."""
+        return max(0.0, self._until - asyncio.get_running_loop().time())
+
+    def recent(self) -> bool:
+        """Whether a pause is under way or ended less than ten seconds ago."""
+        now = asyncio.get_running_loop().time()
+        return self._until > 0 and now < self._until + self.careful_seconds
+
+    async def wait(self) -> None:
+        """Return when no pause is under way."""
+        left = self.remaining()
+        if left > 0:
+            await asyncio.sleep(left)
+            await self.wait()  # somebody may have made the pause longer meanwhile
+
+
+_backoffs: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], SharedBackoff]] = (
+    WeakKeyDictionary()
+)
+
+
+def shared_backoff(base_url: str, fingerprint: str) -> SharedBackoff:
+    """Return the one back-off of the running loop for a server and a credential.
+
+    Args:
+        base_url: The server.
+        fingerprint: Digest of the credential, never the credential itself.
+    """
+    table = _backoffs.setdefault(asyncio.get_running_loop(), {})
+    return table.setdefault((base_url, fingerprint), SharedBackoff())
+
+
+class AdaptiveLimit:
+    """A concurrency limit that finds what the server admits.
+
+    It doubles per round until the first refusal, then grows by one per round and shrinks by a
+    third on a refusal. Refusals of requests that started before the last cut tell nothing new and
+    are ignored.
+
+    Args:
+        start: First limit.
+        cap: Highest limit.
+        on_change: Called with the new limit, for example `FairQueue.resize`.
+    """
+
+    shrink = 2 / 3
+
+    def __init__(
+        self, start: int = 64, cap: int = 2000, on_change: Callable[[int], None] | None = None
+    ) -> None:
+        self._value = float(min(start, cap))
+        self._cap = cap
+        self._on_change = on_change
+        self._probing = True
+        self._last_cut = float("-inf")
+
+    @property
+    def value(self) -> int:
+        """The limit now."""
+        return int(self._value)
+
+    def accepted(self, *, in_flight: int) -> None:
+        """Note that the server took a request while `in_flight` were under way."""
+        # An idle client learns nothing about the limit.
+        if self._value >= self._cap or in_flight * 2 < self._value:
+            return
+        before = self.value
+        step = 1.0 if self._probing else 1.0 / self._value
+        self._value = min(float(self._cap), self._value + step)
+        self._changed(before)
+
+    def refused(self, *, started: float) -> None:
+        """Note a 429 or other sign of overload on a request sent at loop time `started`."""
+        self._probing = False
+        if started <= self._last_cut:
+            return
+        self._last_cut = asyncio.get_running_loop().time()
+        before = self.value
+        self._value = max(1.0, self._value * self.shrink)
+        self._changed(before)
+
+    def _changed(self, before: int) -> None:
+        if self._on_change is not None and self.value != before:
+            self._on_change(self.value)

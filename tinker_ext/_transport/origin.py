@@ -1,0 +1,104 @@
+"""Where a base URL points: its scheme, host and port, checked once, and what may be asked there."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import attrs
+
+from tinker_ext.errors import ConfigurationError
+
+_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[A-Za-z0-9._~\-]+|\[[0-9A-Fa-f:.]+(%[A-Za-z0-9._~\-]+)?\]")
+_PLAIN_TARGET = re.compile(r"[\x21\x24-\x3b\x3d\x3f-\x5a\x5f\x61-\x7a\x7e]*")
+_SAFE = "%/:?[]@!$&'()*+,;=~-._"
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+
+@attrs.frozen
+class Origin:
+    """The part of a URL that an API key belongs to."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def secure(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self.scheme == "https"
+
+    @property
+    def authority(self) -> str:
+        """Value of the Host header."""
+        return self.host if self.port == _PORTS[self.scheme] else f"{self.host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+
+def split_base_url(url: str) -> tuple[Origin, str]:
+    """Check a base URL and split it into its origin and its path without a trailing slash.
+
+    Raises:
+        ConfigurationError: Not http(s), no host, or a user name, query or fragment in it.
+
+    Example:
+        >>> origin, path = split_base_url("https://example.org:8443/services/prod/")
+        >>> str(origin), path
+        ('https://example.org:8443', '/services/prod')
+    """
+    try:
+        parts = urlsplit(url.strip())
+        port = parts.port
+    except ValueError:
+        raise ConfigurationError("the base URL is not a URL") from None
+    scheme = parts.scheme.lower()
+    if scheme not in _PORTS:
+        raise ConfigurationError(
+            f"the base URL must start with http:// or https://, not {scheme or 'nothing'!r}"
+        )
+    if "@" in parts.netloc:
+        # The text stays out of the message: it may hold a password.
+        raise ConfigurationError("the base URL must not contain a user name or password")
+    if parts.query or parts.fragment:
+        raise ConfigurationError("the base URL must not contain a query or a fragment")
+    host = (parts.hostname or "").encode("idna").decode() if parts.hostname else ""
+    if ":" in host:
+        host = f"[{host}]"
+    if not _HOST.fullmatch(host):
+        raise ConfigurationError("the base URL has no valid host")
+    return Origin(scheme, host, port or _PORTS[scheme]), encode_target(parts.path.rstrip("/"))
+
+
+def encode_target(path: str) -> str:
+    """Percent-encode what may not stand in a request line; everything else stays as given."""
+    return path if _PLAIN_TARGET.fullmatch(path) else quote(path, safe=_SAFE)
+
+
+def encode_header(name: str, value: str) -> str:
+    r"""Return `name: value\r\n`.
+
+    Raises:
+        ConfigurationError: A character that would end the header; the value is not shown.
+    """
+    if not _HEADER_NAME.fullmatch(name):
+        raise ConfigurationError(f"{name!r} is not a header name")
+    if not _HEADER_VALUE.fullmatch(value):
+        raise ConfigurationError(f"the value of header {name} has a forbidden character")
+    return f"{name}: {value}\r\n"
+
+
+def proxy_for(origin: Origin) -> str | None:
+    """Return the proxy that the standard environment variables name for this origin."""
+    host = origin.host.strip("[]")
+    if proxy_bypass(f"{host}:{origin.port}") or proxy_bypass(host):
+        return None
+    proxies = getproxies()
+    proxy = proxies.get(origin.scheme) or proxies.get("all")
+    if proxy and "://" not in proxy:
+        proxy = f"http://{proxy}"
+    return proxy or None
