@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tinker_ext.errors import TinkerError
+from tinker_ext.errors import TokenizerError
 
 if TYPE_CHECKING:
     import tokenizers as backend
@@ -71,7 +71,7 @@ def tokenizer_for_model(model_name: str, tokenizer_id: str | None = None) -> Tok
         Where to look for the tokenizer.
 
     Raises:
-        TinkerError: the model's tokenizer is not published.
+        TokenizerError: the model's tokenizer is not published.
     """
     given = tokenizer_id or model_name
     if Path(given).exists():
@@ -84,7 +84,7 @@ def tokenizer_for_model(model_name: str, tokenizer_id: str | None = None) -> Tok
     if tokenizer_id:
         return TokenizerName(name)
     if name.startswith(PRIVATE_PREFIXES):
-        raise TinkerError(
+        raise TokenizerError(
             f"the tokenizer of {name} is not published; pass a tokenizer.json of your own with "
             "tinker_ext.tokenizers.load(PATH)"
         )
@@ -105,8 +105,8 @@ def load(name: str | TokenizerName | Path, *, use_transformers: bool = False) ->
         A :class:`Tokenizer`, or transformers' own class when asked for.
 
     Raises:
-        TinkerError: the files are not on this machine and cannot be fetched; it says which file is
-            needed and where to put it.
+        TokenizerError: the files are not on this machine and cannot be fetched; it says which file
+            is needed and where to put it.
     """
     wanted = name if isinstance(name, TokenizerName) else TokenizerName(str(name))
     return _load_transformers(wanted) if use_transformers else _load(wanted)
@@ -123,7 +123,7 @@ def _load_transformers(name: TokenizerName) -> Any:
     try:
         from transformers import AutoTokenizer
     except ImportError:
-        raise TinkerError(
+        raise TokenizerError(
             "use_transformers=True needs transformers: pip install transformers"
         ) from None
     found = local_file(name)
@@ -163,7 +163,7 @@ def fetch(name: TokenizerName, env: Mapping[str, str] | None = None) -> Path:
     """Download a tokenizer's file into the Hugging Face cache.
 
     Raises:
-        TinkerError: the hub is out of reach, or may not be asked (HF_HUB_OFFLINE).
+        TokenizerError: the hub is out of reach, or may not be asked (HF_HUB_OFFLINE).
     """
     values = env or os.environ
     reason = "HF_HUB_OFFLINE is set"
@@ -177,7 +177,7 @@ def fetch(name: TokenizerName, env: Mapping[str, str] | None = None) -> Path:
         except Exception as error:
             # The hub library raises many unrelated classes; all mean that the file is not here.
             reason = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
-    raise TinkerError(
+    raise TokenizerError(
         f"the tokenizer {name.id!r} is not on this machine and was not fetched ({reason}). "
         f"Fetch {FILE} of {name.id}"
         + (f" at revision {name.revision}" if name.revision else "")
@@ -216,7 +216,7 @@ class Tokenizer:
             raw = Raw.from_file(str(path))
         except Exception as error:
             # The Rust side raises a bare Exception for every fault of the file.
-            raise TinkerError(f"{path} is not a tokenizer file: {error}") from None
+            raise TokenizerError(f"{path} is not a tokenizer file: {error}") from None
         beside = path.with_name("tokenizer_config.json")
         settings = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
         return cls(raw, name or str(path), settings)
@@ -316,14 +316,14 @@ class Tokenizer:
         """Render messages with the tokenizer's own template.
 
         Raises:
-            TinkerError: the tokenizer has no template, or jinja2 is not installed.
+            TokenizerError: the tokenizer has no template, or jinja2 is not installed.
         """
         if not self.chat_template:
-            raise TinkerError(f"the tokenizer {self.name_or_path} has no chat template")
+            raise TokenizerError(f"the tokenizer {self.name_or_path} has no chat template")
         try:
             from jinja2.sandbox import ImmutableSandboxedEnvironment
         except ImportError:
-            raise TinkerError("chat templates need jinja2: pip install jinja2") from None
+            raise TokenizerError("chat templates need jinja2: pip install jinja2") from None
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
         text = environment.from_string(self.chat_template).render(
             messages=conversation,
