@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self
 
 import attrs
 
@@ -281,4 +281,4 @@ _SECRETS = frozenset(
 
 def _unpickle(public: dict[str, Any]) -> Config:
     own = Config.from_env()
-    return cast("Config", attrs.evolve(own, **public))
+    return attrs.evolve(own, **public)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tinker_ext import tensors
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.enums import IMAGE_FORMATS, ImageFormat
+from tinker_ext.types.numbers import integer_field
 
 
 def _tokens(value: Iterable[int] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -44,6 +45,18 @@ def decode_bytes(value: bytes | str, what: str) -> bytes:
     raise InvalidInputError(f"{what}: expected bytes, got {type(value).__name__}.")
 
 
+def _image_bytes(value: bytes | str) -> bytes:
+    return decode_bytes(value, "ImageChunk.data")
+
+
+def _dmel_bytes(value: bytes | str) -> bytes:
+    return decode_bytes(value, "DmelChunk.dmel")
+
+
+def _size(value: bytes) -> str:
+    return f"<{len(value)} bytes>"
+
+
 def encode_bytes(value: bytes) -> str:
     """Standard base64 with padding, the JSON form of bytes."""
     return base64.b64encode(value).decode("ascii")
@@ -61,22 +74,6 @@ def _format(value: str) -> ImageFormat:
     if value not in IMAGE_FORMATS:
         raise InvalidInputError(f"format must be one of {', '.join(IMAGE_FORMATS)}, not {value!r}.")
     return cast("ImageFormat", value)
-
-
-def optional_count(name: str) -> Any:
-    """A field that is None or a whole number of at least 0."""
-
-    def convert(value: Any) -> int | None:
-        if value is None:
-            return None
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise InvalidInputError(f"{name} must be a whole number, not {value!r}.")
-        number = int(value)
-        if number < 0:
-            raise InvalidInputError(f"{name} must not be negative, got {number}.")
-        return number
-
-    return attrs.field(default=None, converter=convert)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -130,16 +127,13 @@ class ImageChunk:
     `expected_tokens`. Set what your server needs; unset fields are not sent.
     """
 
-    data: bytes = attrs.field(
-        converter=lambda value: decode_bytes(value, "ImageChunk.data"),
-        repr=lambda value: f"<{len(value)} bytes>",
-    )
+    data: bytes = attrs.field(converter=_image_bytes, repr=_size)
     format: ImageFormat = attrs.field(converter=_format)
-    expected_tokens: int | None = optional_count("expected_tokens")
+    expected_tokens: int | None = integer_field("expected_tokens", None, least=0)
     type: Literal["image"] = _tag("image")
-    height: int | None = optional_count("height")
-    width: int | None = optional_count("width")
-    tokens: int | None = optional_count("tokens")
+    height: int | None = integer_field("height", None, least=0)
+    width: int | None = integer_field("width", None, least=0)
+    tokens: int | None = integer_field("tokens", None, least=0)
 
     @property
     def length(self) -> int:
@@ -166,11 +160,11 @@ class ImageAssetPointerChunk:
 
     format: ImageFormat = attrs.field(converter=_format)
     location: str = attrs.field(validator=attrs.validators.instance_of(str))
-    expected_tokens: int | None = optional_count("expected_tokens")
+    expected_tokens: int | None = integer_field("expected_tokens", None, least=0)
     type: Literal["image_asset_pointer"] = _tag("image_asset_pointer")
-    height: int | None = optional_count("height")
-    width: int | None = optional_count("width")
-    tokens: int | None = optional_count("tokens")
+    height: int | None = integer_field("height", None, least=0)
+    width: int | None = integer_field("width", None, least=0)
+    tokens: int | None = integer_field("tokens", None, least=0)
 
     @property
     def length(self) -> int:
@@ -195,10 +189,7 @@ def _declared_length(chunk: ImageChunk | ImageAssetPointerChunk) -> int:
 class DmelChunk:
     """Audio as a serialized tensor container of mel features."""
 
-    dmel: bytes = attrs.field(
-        converter=lambda value: decode_bytes(value, "DmelChunk.dmel"),
-        repr=lambda value: f"<{len(value)} bytes>",
-    )
+    dmel: bytes = attrs.field(converter=_dmel_bytes, repr=_size)
     type: Literal["dmel"] = _tag("dmel")
 
     @property

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import attrs
+
 from tinker_ext.errors import InvalidInputError
 
 
@@ -53,3 +55,21 @@ def finite(
         return number
 
     return convert
+
+
+def number_field(
+    name: str,
+    default: float,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+) -> Any:
+    """An attrs field with a default that holds a number checked by `finite`."""
+    return attrs.field(default=default, converter=finite(name, least=least, most=most, below=below))
+
+
+def integer_field(name: str, default: int | None, *, least: int | None = None) -> Any:
+    """An attrs field with a default that holds a whole number; None only if that is the default."""
+    make = optional_integer if default is None else whole
+    return attrs.field(default=default, converter=make(name, least=least))

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias, Union
 import attrs
 
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.types.numbers import finite, optional_integer, whole
+from tinker_ext.types.numbers import finite, integer_field, number_field, whole
 
 
 def _tag(name: Any) -> Any:
@@ -16,6 +16,14 @@ def _tag(name: Any) -> Any:
             raise InvalidInputError(f"expected {name!r}, got {value!r}.")
 
     return attrs.field(default=name, validator=check)
+
+
+def _rate(value: Any) -> float:
+    return finite("learning_rate", least=0)(value)
+
+
+def _rank(value: Any) -> int:
+    return whole("rank", least=1)(value)
 
 
 class _Open:
@@ -93,12 +101,12 @@ class AdamParams:
         grad_clip_norm: Largest gradient norm; 0 is off.
     """
 
-    learning_rate: float = attrs.field(default=1e-4, converter=finite("learning_rate"))
-    beta1: float = attrs.field(default=0.9, converter=finite("beta1"))
-    beta2: float = attrs.field(default=0.95, converter=finite("beta2"))
-    eps: float = attrs.field(default=1e-12, converter=finite("eps"))
-    weight_decay: float = attrs.field(default=0.0, converter=finite("weight_decay"))
-    grad_clip_norm: float = attrs.field(default=0.0, converter=finite("grad_clip_norm"))
+    learning_rate: float = number_field("learning_rate", 1e-4)
+    beta1: float = number_field("beta1", 0.9)
+    beta2: float = number_field("beta2", 0.95)
+    eps: float = number_field("eps", 1e-12)
+    weight_decay: float = number_field("weight_decay", 0.0)
+    grad_clip_norm: float = number_field("grad_clip_norm", 0.0)
 
 
 @attrs.frozen(kw_only=True)
@@ -106,9 +114,9 @@ class DimuonParams:
     """Parameters of one Dimuon step."""
 
     type: Literal["dimuon"] = _tag("dimuon")
-    learning_rate: float = attrs.field(converter=finite("learning_rate", least=0))
-    grad_clip_norm: float = attrs.field(default=0.0, converter=finite("grad_clip_norm"))
-    beta1: float = attrs.field(default=0.9, converter=finite("beta1", least=0, below=1))
+    learning_rate: float = attrs.field(converter=_rate)
+    grad_clip_norm: float = number_field("grad_clip_norm", 0.0)
+    beta1: float = number_field("beta1", 0.9, least=0, below=1)
 
 
 @attrs.frozen(kw_only=True)
@@ -138,8 +146,8 @@ class LoraConfig:
         train_attn: Whether the attention layers do.
     """
 
-    rank: int = attrs.field(converter=whole("rank", least=1))
-    seed: int | None = attrs.field(default=None, converter=optional_integer("seed"))
+    rank: int = attrs.field(converter=_rank)
+    seed: int | None = integer_field("seed", None)
     train_unembed: bool = True
     train_mlp: bool = True
     train_attn: bool = True

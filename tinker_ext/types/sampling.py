@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.enums import StopReason
-from tinker_ext.types.numbers import finite, optional_integer, whole
+from tinker_ext.types.numbers import integer_field, number_field
 from tinker_ext.types.tensor_data import TensorData
 
 TopkList: TypeAlias = list[list[tuple[int, float]] | None]
@@ -55,14 +55,12 @@ class SamplingParams:
         InvalidInputError: A value has the wrong type or is out of range.
     """
 
-    max_tokens: int | None = attrs.field(
-        default=None, converter=optional_integer("max_tokens", least=0)
-    )
-    seed: int | None = attrs.field(default=None, converter=optional_integer("seed"))
+    max_tokens: int | None = integer_field("max_tokens", None, least=0)
+    seed: int | None = integer_field("seed", None)
     stop: str | Sequence[str] | Sequence[int] | None = attrs.field(default=None, converter=_stop)
-    temperature: float = attrs.field(default=1, converter=finite("temperature", least=0))
-    top_k: int = attrs.field(default=-1, converter=whole("top_k", least=-1))
-    top_p: float = attrs.field(default=1, converter=finite("top_p", least=0, most=1))
+    temperature: float = number_field("temperature", 1, least=0)
+    top_k: int = integer_field("top_k", -1, least=-1)
+    top_p: float = number_field("top_p", 1, least=0, most=1)
 
 
 @attrs.frozen(eq=False)
