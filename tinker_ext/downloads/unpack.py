@@ -18,6 +18,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -291,7 +292,8 @@ def _entries(file: _Guarded) -> Iterator[_Entry]:
 
 
 def _tar_entries(file: Any) -> Iterator[_Entry]:
-    with tarfile.open(fileobj=file, mode="r:", errorlevel=2) as tar:
+    opened: Any = tarfile.open(fileobj=file, mode="r:", errorlevel=2)
+    with opened as tar:
         seen = False
         while (member := tar.next()) is not None:
             seen = True
@@ -304,12 +306,8 @@ def _tar_entries(file: Any) -> Iterator[_Entry]:
                 )
             if member.size < 0:
                 raise DownloadError(f"the archive has an entry of negative size: {member.size}")
-            yield _Entry(
-                _safe_name(member.name),
-                member.isdir(),
-                member.size,
-                lambda m=member: tar.extractfile(m),
-            )
+            reader = partial(tar.extractfile, member)
+            yield _Entry(_safe_name(member.name), member.isdir(), member.size, reader)
         if not seen:
             raise DownloadError("the archive is empty")
         _require_end(file, tar)
@@ -341,5 +339,5 @@ def _zip_entries(file: Any) -> Iterator[_Entry]:
                 _safe_name(info.orig_filename),
                 info.is_dir(),
                 info.file_size,
-                lambda i=info: archive.open(i),
+                partial(archive.open, info),
             )
