@@ -292,8 +292,8 @@ def _entries(file: _Guarded) -> Iterator[_Entry]:
 
 
 def _tar_entries(file: Any) -> Iterator[_Entry]:
-    opened: Any = tarfile.open(fileobj=file, mode="r:", errorlevel=2)
-    with opened as tar:
+    with tarfile.open(fileobj=file, mode="r:", errorlevel=2) as opened:
+        tar: Any = opened
         seen = False
         while (member := tar.next()) is not None:
             seen = True
