@@ -39,9 +39,18 @@ status, headers, body, method and URL, since a pickled `httpx.Request` would car
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
+
+from tinker_ext._reply_parts import (
+    ReplyParts,
+    RequestParts,
+    decode_body,
+    describe_body,
+    reply_parts,
+    request_of,
+    request_parts,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -133,13 +142,13 @@ class APIError(TinkerError):
 
     def __init__(self, message: str, request: httpx.Request | None, *, body: object | None) -> None:
         super().__init__(message)
-        self._request: httpx.Request | tuple[str, str] | None = request
+        self._request: httpx.Request | RequestParts | None = request
         self.body = body
 
     @property
     def request(self) -> httpx.Request | None:
         """The request that failed."""
-        if isinstance(self._request, tuple):
+        if isinstance(self._request, RequestParts):
             import httpx
 
             return httpx.Request(*self._request)
@@ -147,9 +156,7 @@ class APIError(TinkerError):
 
     def _public_state(self) -> dict[str, Any]:
         state = super()._public_state()
-        request = state["_request"]
-        if request is not None and not isinstance(request, tuple):
-            state["_request"] = (request.method, str(request.url))
+        state["_request"] = request_parts(self._request)
         return state
 
 
@@ -157,19 +164,20 @@ class _ResponseError(APIError):
     """An error that keeps the response it was made from, live or as plain parts."""
 
     def __init__(
-        self, message: str, response: httpx.Response | _ResponseParts, body: object | None
+        self, message: str, response: httpx.Response | ReplyParts, body: object | None
     ) -> None:
         super().__init__(message, None, body=body)
         self._response = response
-        self._request = _request_of(response)
-        self.status_code: int = response[0] if isinstance(response, tuple) else response.status_code
-        headers = response[1] if isinstance(response, tuple) else dict(response.headers)
-        self.request_id = headers.get("x-request-id")
+        self._request = request_of(response)
+        self.status_code: int = (
+            response.status if isinstance(response, ReplyParts) else response.status_code
+        )
+        self.request_id = response.headers.get("x-request-id")
 
     @property
     def response(self) -> httpx.Response:
         """The reply as an `httpx.Response` (rebuilt when the error was unpickled)."""
-        if isinstance(self._response, tuple):
+        if isinstance(self._response, ReplyParts):
             import httpx
 
             status, headers, content, _ = self._response
@@ -178,39 +186,8 @@ class _ResponseError(APIError):
 
     def _public_state(self) -> dict[str, Any]:
         state = super()._public_state()
-        state["_response"] = _parts_of(self._response)
+        state["_response"] = reply_parts(self._response)
         return state
-
-
-# status, headers, content, (method, url) — all that a pickled error remembers of a response.
-_ResponseParts = tuple[int, dict[str, str], bytes, tuple[str, str] | None]
-
-
-def _request_of(
-    response: httpx.Response | _ResponseParts,
-) -> httpx.Request | tuple[str, str] | None:
-    if isinstance(response, tuple):
-        return response[3]
-    try:
-        return response.request
-    except RuntimeError:  # httpx raises it for a response built by hand
-        return None
-
-
-def _parts_of(response: httpx.Response | _ResponseParts) -> _ResponseParts:
-    if isinstance(response, tuple):
-        return response
-    request = _request_of(response)
-    if request is not None and not isinstance(request, tuple):
-        request = (request.method, str(request.url))
-    # The stored content is decoded already, so the headers that describe its coding must go.
-    headers = {
-        name: value
-        for name, value in response.headers.items()
-        if name not in {"content-encoding", "content-length", "transfer-encoding", "set-cookie"}
-    }
-    content = response.content if response.is_closed else b""
-    return response.status_code, headers, content, request
 
 
 class APIResponseValidationError(_ResponseError):
@@ -220,7 +197,7 @@ class APIResponseValidationError(_ResponseError):
 
     def __init__(
         self,
-        response: httpx.Response | _ResponseParts,
+        response: httpx.Response | ReplyParts,
         body: object | None,
         message: str | None = None,
     ) -> None:
@@ -229,7 +206,7 @@ class APIResponseValidationError(_ResponseError):
         )
 
     def _public_args(self) -> tuple[Any, ...]:
-        return (_parts_of(self._response), self.body, self.message)
+        return (reply_parts(self._response), self.body, self.message)
 
 
 class APIStatusError(_ResponseError):
@@ -247,14 +224,14 @@ class APIStatusError(_ResponseError):
     """
 
     def __init__(
-        self, message: str, response: httpx.Response | _ResponseParts, body: object | None
+        self, message: str, response: httpx.Response | ReplyParts, body: object | None
     ) -> None:
         super().__init__(message, response, body)
         # Built by hand, its text is exactly the message; `error_for_status` adds the hint.
         self.hint = None
 
     def _public_args(self) -> tuple[Any, ...]:
-        return (self.message, _parts_of(self._response), self.body)
+        return (self.message, reply_parts(self._response), self.body)
 
 
 class BadRequestError(APIStatusError):
@@ -472,8 +449,6 @@ STATUS_ERRORS: Mapping[int, type[APIStatusError]] = {
 }
 """The one table from status to class; every status of 500 and above is InternalServerError."""
 
-_LONGEST_BODY_SHOWN = 2000
-
 
 def error_for_status(
     status: int,
@@ -510,14 +485,11 @@ def error_for_status(
         >>> type(error).__name__, error.body, error.attempts
         ('RateLimitError', {'detail': 'slow down'}, 3)
     """
-    content, decoded = _decode(body)
+    content, decoded = decode_body(body)
     cls = STATUS_ERRORS.get(status, InternalServerError if status >= 500 else APIStatusError)
-    plain = {name.lower(): value for name, value in (headers or {}).items()}
-    plain.pop("set-cookie", None)
-    for name in ("content-encoding", "content-length", "transfer-encoding"):
-        plain.pop(name, None)
-    parts = (status, plain, content, (method, url) if url else None)
-    error = cls(f"Error code: {status} - {_say(decoded)}", parts, decoded)
+    request = RequestParts.of(method, url) if url else None
+    parts = ReplyParts.of(status, headers or {}, content, request)
+    error = cls(f"Error code: {status} - {describe_body(decoded)}", parts, decoded)
     return error.with_context(
         operation=operation,
         request_id=request_id,
@@ -525,33 +497,3 @@ def error_for_status(
         elapsed=elapsed,
         hint=hint or cls.default_hint,
     )
-
-
-def _decode(body: object) -> tuple[bytes, object]:
-    if body is None:
-        return b"", None
-    if isinstance(body, str):
-        body = body.encode()
-    if isinstance(body, (bytes, bytearray, memoryview)):
-        content = bytes(body)
-        try:
-            return content, json.loads(content)
-        except ValueError:
-            return content, content.decode("utf-8", "replace") or None
-    return json.dumps(body, default=str).encode(), body
-
-
-def _say(decoded: object) -> str:
-    if isinstance(decoded, dict):
-        for key in ("detail", "message", "error"):
-            if isinstance(decoded.get(key), str) and len(decoded) == 1:
-                return _cut(decoded[key])
-    if decoded is None:
-        return "the server gave no reason"
-    return _cut(decoded if isinstance(decoded, str) else str(decoded))
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _LONGEST_BODY_SHOWN:
-        return text
-    return f"{text[:_LONGEST_BODY_SHOWN]}… ({len(text)} characters)"

@@ -34,7 +34,7 @@ class ForwardBackwardOutput:
         """The loss the server reports, read from the metrics.
 
         There is no such field on the wire; the metric `loss:sum` is used, else `loss:mean`,
-        else a metric called `loss`.
+        else a metric called `loss` if one chunk only reported it.
 
         Raises:
             InvalidInputError: The metrics hold no loss.
@@ -43,9 +43,11 @@ class ForwardBackwardOutput:
             >>> ForwardBackwardOutput("x", [], {"loss:sum": 2.5}).loss
             2.5
         """
-        for name in (*_LOSS_METRICS, "loss"):
+        for name in _LOSS_METRICS:
             if name in self.metrics:
                 return self.metrics[name]
+        if "loss" in self.metrics and "loss_1" not in self.metrics:
+            return self.metrics["loss"]
         found = ", ".join(sorted(self.metrics)) or "none"
         raise InvalidInputError(
             f"This server reports no loss; metrics found: {found}. Compute it from "

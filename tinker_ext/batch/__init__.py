@@ -1,0 +1,1 @@
+"""Pure work on batches: sizes, splitting, merging, checks and custom losses. No I/O."""

@@ -1,0 +1,219 @@
+"""Argument checks made at the call, before a byte is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tinker_ext import tensors
+from tinker_ext.errors import InvalidInputError
+from tinker_ext.types.chunks import EncodedTextChunk
+from tinker_ext.types.datum import Datum
+from tinker_ext.types.enums import LOSS_FN_TYPES
+from tinker_ext.types.model_input import ModelInput
+from tinker_ext.types.tensor_data import TensorData
+
+_RL = ("target_tokens", "logprobs", "advantages")
+
+REQUIRED_INPUTS: Mapping[str, tuple[str, ...]] = {
+    "cross_entropy": ("target_tokens",),
+    "importance_sampling": _RL,
+    "ppo": _RL,
+    "cispo": _RL,
+    "dro": _RL,
+    "gspo": _RL,
+    "stable_reinforce": _RL,
+    "custom": (),
+}
+"""Loss → inputs without which it cannot be computed (`weights` may always be absent)."""
+
+# Loss inputs with one entry, or one row, per position of the model input.
+_PER_POSITION = frozenset(tensors.LIST_DTYPES)
+
+_LARGEST_TOKEN = np.iinfo(np.int32).max  # tokens are int32 on the protobuf wire
+
+
+def check_batch(
+    data: Sequence[Datum],
+    loss_fn: str,
+    loss_fn_config: Mapping[str, float | str] | None = None,
+    *,
+    finite: bool = False,
+    vocab_size: int | None = None,
+) -> None:
+    """Check the arguments of forward and forward_backward.
+
+    Args:
+        data: The batch.
+        loss_fn: Name of the loss.
+        loss_fn_config: Its settings.
+        finite: Also refuse infinities, which JSON cannot carry. NaN is always refused.
+        vocab_size: Refuse token ids from here on, when the size is known.
+
+    Raises:
+        InvalidInputError: Says which datum and which input is wrong.
+    """
+    if loss_fn not in LOSS_FN_TYPES:
+        raise InvalidInputError(f"Unknown loss_fn {loss_fn!r}. Known: {', '.join(LOSS_FN_TYPES)}.")
+    _check_config(loss_fn_config)
+    if len(data) == 0:
+        raise InvalidInputError("The batch is empty; pass at least one Datum.")
+    for index, datum in enumerate(data):
+        if not isinstance(datum, Datum):
+            raise InvalidInputError(f"data[{index}] is a {type(datum).__name__}, not a Datum.")
+        _check_datum(f"data[{index}]", datum, loss_fn, finite=finite, vocab_size=vocab_size)
+
+
+def _check_config(config: Mapping[str, float | str] | None) -> None:
+    for name, value in (config or {}).items():
+        if isinstance(value, str):
+            continue
+        if not isinstance(value, (int, float, np.number)):
+            raise InvalidInputError(
+                f"loss_fn_config[{name!r}] must be a number or text, not {value!r}."
+            )
+        if not np.isfinite(value):
+            raise InvalidInputError(f"loss_fn_config[{name!r}] is {value}; it must be finite.")
+
+
+def _check_datum(
+    where: str, datum: Datum, loss_fn: str, *, finite: bool, vocab_size: int | None
+) -> None:
+    inputs = datum.loss_fn_inputs
+    missing = [name for name in REQUIRED_INPUTS[loss_fn] if name not in inputs]
+    if missing:
+        raise InvalidInputError(
+            f"{where}: {loss_fn} needs {', '.join(missing)} in loss_fn_inputs; "
+            f"given: {', '.join(sorted(inputs)) or 'nothing'}."
+        )
+    check_tokens(f"{where}.model_input", datum.model_input, vocab_size=vocab_size)
+    length = _known_length(datum.model_input)
+    for name, value in inputs.items():
+        if not isinstance(value, TensorData):
+            raise InvalidInputError(
+                f"{where}.loss_fn_inputs[{name!r}] is a {type(value).__name__}; "
+                "assign a TensorData."
+            )
+        _check_tensor(f"{where}.loss_fn_inputs[{name!r}]", name, value, length, finite=finite)
+    targets, weights = inputs.get("target_tokens"), inputs.get("weights")
+    if targets is not None:
+        _check_targets(where, targets, inputs, vocab_size)
+        if weights is not None and _dims(targets) != _dims(weights):
+            raise InvalidInputError(
+                f"{where}: weights have shape {list(_dims(weights))}, "
+                f"target_tokens have {list(_dims(targets))}."
+            )
+
+
+def _known_length(model_input: ModelInput) -> int | None:
+    try:
+        return model_input.length
+    except InvalidInputError:  # an image without expected_tokens: only the server knows
+        return None
+
+
+def _dims(tensor: TensorData) -> tuple[int, ...]:
+    return tensor.array.shape if tensor.shape is None else tuple(tensor.shape)
+
+
+def _check_tensor(
+    where: str, name: str, tensor: TensorData, length: int | None, *, finite: bool
+) -> None:
+    dims = _dims(tensor)
+    if name in _PER_POSITION and length is not None and (not dims or dims[0] != length):
+        raise InvalidInputError(
+            f"{where} has shape {list(dims)} but model_input has {length} positions; "
+            "there must be one entry for each."
+        )
+    values = tensor.array
+    if values.dtype.kind == "f" and values.size and np.isnan(values.min()):
+        at = int(np.flatnonzero(np.isnan(values))[0])
+        raise InvalidInputError(f"{where} is NaN at position {at}.")
+    if finite:
+        tensors.check_finite(values, what=where)
+
+
+def _check_targets(
+    where: str, targets: TensorData, inputs: Mapping[str, TensorData], vocab_size: int | None
+) -> None:
+    values = targets.array
+    if values.dtype.kind != "i":
+        raise InvalidInputError(f"{where}: target_tokens must be int64, not {targets.dtype}.")
+    if not values.size:
+        return
+    limit = _LARGEST_TOKEN if vocab_size is None else vocab_size - 1
+    if values.max() > limit:
+        raise InvalidInputError(f"{where}: target token {values.max()} is above {limit}.")
+    # A negative id is padding where its weight is 0; two-dimensional targets pad with it too.
+    if values.ndim != 1 or values.min() >= 0:
+        return
+    scale = inputs.get("weights") or inputs.get("advantages")
+    used = values < 0
+    if scale is not None and not scale.is_sparse and scale.array.shape == values.shape:
+        used &= scale.array != 0
+    if used.any():
+        at = int(np.flatnonzero(used)[0])
+        raise InvalidInputError(
+            f"{where}: target token {values[at]} at position {at} is negative; "
+            "give positions that do not count weight 0."
+        )
+
+
+def check_tokens(where: str, model_input: ModelInput, *, vocab_size: int | None = None) -> None:
+    """Check that every text token is an id the wire can carry (and the model knows).
+
+    Raises:
+        InvalidInputError: Names the first bad token.
+    """
+    limit = _LARGEST_TOKEN if vocab_size is None else vocab_size - 1
+    for chunk in model_input.chunks:
+        if not isinstance(chunk, EncodedTextChunk) or not chunk.length:
+            continue
+        low, high = int(chunk.array.min()), int(chunk.array.max())
+        if low < 0 or high > limit:
+            bad = low if low < 0 else high
+            raise InvalidInputError(f"{where}: token {bad} is outside 0 … {limit}.")
+
+
+def check_sample(
+    prompt: ModelInput,
+    num_samples: int,
+    *,
+    include_prompt_logprobs: bool | None = None,
+    topk_prompt_logprobs: int = 0,
+    topk_sample_logprobs: int = 0,
+    target_prompt_logprobs: TensorData | None = None,
+    prompt_alt_tokens_k: int = 0,
+    prompt_logprobs_last_n: int | None = None,
+) -> None:
+    """Check the arguments of sample.
+
+    Raises:
+        InvalidInputError: Says which argument is wrong.
+    """
+    if not isinstance(prompt, ModelInput):
+        raise InvalidInputError(
+            f"prompt must be a ModelInput, not {type(prompt).__name__}; "
+            "use ModelInput.from_ints(tokens)."
+        )
+    check_tokens("prompt", prompt)
+    if num_samples < 1:
+        raise InvalidInputError(f"num_samples must be at least 1, got {num_samples}.")
+    counts = {
+        "topk_prompt_logprobs": topk_prompt_logprobs,
+        "topk_sample_logprobs": topk_sample_logprobs,
+        "prompt_alt_tokens_k": prompt_alt_tokens_k,
+    }
+    for name, count in counts.items():
+        if count < 0:
+            raise InvalidInputError(f"{name} must be at least 0, got {count}.")
+    if target_prompt_logprobs is not None and (
+        target_prompt_logprobs.dtype != "int64" or len(_dims(target_prompt_logprobs)) != 2
+    ):
+        raise InvalidInputError("target_prompt_logprobs must be int64 with two dimensions.")
+    if prompt_logprobs_last_n is not None:
+        if prompt_logprobs_last_n < 1:
+            raise InvalidInputError("prompt_logprobs_last_n must be at least 1.")
+        if not include_prompt_logprobs:
+            raise InvalidInputError("prompt_logprobs_last_n needs include_prompt_logprobs=True.")

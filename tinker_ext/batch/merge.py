@@ -1,0 +1,33 @@
+"""Joining the results of the chunks of one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinker_ext.batch.metrics import reduce_metrics
+from tinker_ext.errors import InvalidInputError
+from tinker_ext.types.outputs import ForwardBackwardOutput
+
+
+def merge(outputs: Sequence[ForwardBackwardOutput]) -> ForwardBackwardOutput:
+    """One result for the whole call, as if the batch had not been cut.
+
+    A single chunk goes the same way as many, so that metrics do not change their names with the
+    size of the batch.
+
+    Args:
+        outputs: Results of the chunks, in the order of the data.
+
+    Raises:
+        InvalidInputError: There are no results.
+    """
+    if not outputs:
+        raise InvalidInputError("There are no chunk results to merge.")
+    return ForwardBackwardOutput(
+        loss_fn_output_type=outputs[0].loss_fn_output_type,
+        loss_fn_outputs=[item for output in outputs for item in output.loss_fn_outputs],
+        metrics=reduce_metrics(
+            [output.metrics for output in outputs],
+            [len(output.loss_fn_outputs) for output in outputs],
+        ),
+    )

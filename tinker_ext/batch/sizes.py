@@ -1,0 +1,95 @@
+"""The one estimator of request sizes, and the limits each server era sets in its unit."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import attrs
+
+from tinker_ext.types.chunks import (
+    DmelChunk,
+    EncodedTextChunk,
+    ImageAssetPointerChunk,
+    ImageChunk,
+    ModelInputChunk,
+)
+from tinker_ext.types.datum import Datum
+from tinker_ext.types.model_input import ModelInput
+from tinker_ext.types.tensor_data import TensorData
+
+Unit: TypeAlias = Literal["numbers", "bytes"]
+
+_TOKEN_BYTES = 4  # int32 on the protobuf wire
+_INDEX_BYTES = 8  # int64 row pointers and columns of a sparse tensor
+_PROMPT_TOKEN_BYTES = 10  # what one token of a prompt takes as JSON, at most
+
+
+@attrs.frozen
+class Limits:
+    """How much one training request may hold.
+
+    Attributes:
+        datums: Most datums.
+        size: Largest total size, in `unit`.
+        unit: What the server counts: numbers (first era) or bytes (protobuf era).
+    """
+
+    datums: int
+    size: int
+    unit: Unit
+
+
+NUMBERS_ERA = Limits(datums=128, size=500_000, unit="numbers")
+"""Limits of servers that take JSON (SDK 0.4.1)."""
+BYTES_ERA = Limits(datums=1024, size=5_000_000, unit="bytes")
+"""Limits of servers that take protobuf (SDK 0.36.0), unless their config says otherwise."""
+
+
+def datum_size(datum: Datum, unit: Unit) -> int:
+    """Size of a datum as the server of that unit counts it."""
+    of_chunk, of_tensor = (
+        (_chunk_numbers, _tensor_numbers) if unit == "numbers" else (_chunk_bytes, _tensor_bytes)
+    )
+    return sum(map(of_chunk, datum.model_input.chunks)) + sum(
+        map(of_tensor, datum.loss_fn_inputs.values())
+    )
+
+
+def prompt_size(prompt: ModelInput) -> int:
+    """Bytes a prompt takes in a sample request."""
+    return sum(
+        chunk.length * _PROMPT_TOKEN_BYTES
+        if isinstance(chunk, EncodedTextChunk)
+        else _chunk_bytes(chunk)
+        for chunk in prompt.chunks
+    )
+
+
+def _chunk_numbers(chunk: ModelInputChunk) -> int:
+    if isinstance(chunk, (ImageChunk, ImageAssetPointerChunk)):
+        declared = chunk.tokens if chunk.expected_tokens is None else chunk.expected_tokens
+        if declared is None:  # the estimate must not fail where the server would not
+            return _chunk_bytes(chunk) // _TOKEN_BYTES
+        return declared
+    return chunk.length
+
+
+def _chunk_bytes(chunk: ModelInputChunk) -> int:
+    if isinstance(chunk, EncodedTextChunk):
+        return chunk.length * _TOKEN_BYTES
+    if isinstance(chunk, ImageChunk):
+        return len(chunk.data)
+    if isinstance(chunk, DmelChunk):
+        return len(chunk.dmel)
+    return len(chunk.location)
+
+
+def _tensor_numbers(tensor: TensorData) -> int:
+    return int(tensor.array.size)
+
+
+def _tensor_bytes(tensor: TensorData) -> int:
+    indices = 0
+    if tensor.crow is not None and tensor.col is not None:
+        indices = int(tensor.crow.size + tensor.col.size)
+    return int(tensor.array.nbytes) + indices * _INDEX_BYTES
