@@ -326,3 +326,12 @@ def test_schemas_are_sorted_and_readable() -> None:
     section = TEXT[TEXT.index("\n  schemas:\n") :].splitlines()
     assert [line for line in section if len(line) > 120 or "\t" in line] == []
     assert [line for line in section if re.search(r"(:|-) [&*]\w", line)] == []
+
+
+def test_types_that_never_travel_are_marked() -> None:
+    """M1: a type that no operation uses is marked as client-built, unless it is a value list."""
+    parts = [DOCUMENT["paths"], {k: v for k, v in DOCUMENT["components"].items() if k != "schemas"}]
+    reached = schemas_reached_from(parts)
+    marked = {name for name, schema in SCHEMAS.items() if schema.get("x-client-only")}
+    idle = {name for name in SCHEMAS if name not in reached and "enum" not in SCHEMAS[name]}
+    assert marked == idle
