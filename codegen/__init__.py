@@ -1,0 +1,1 @@
+"""The code generator: from `openapi/` to `generated/`."""

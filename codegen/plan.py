@@ -1,0 +1,531 @@
+"""Gathers what the templates print: one plan for each model, enumeration, named union and call.
+
+The generator's parser supplies names and types. What it loses on the way (defaults of lists,
+discriminators, media types, vendor extensions) is read from the document itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from attrs import evolve, frozen
+from openapi_python_client.parser import GeneratorData
+from openapi_python_client.parser.properties.const import ConstProperty
+from openapi_python_client.parser.properties.list_property import ListProperty
+from openapi_python_client.parser.properties.literal_enum_property import LiteralEnumProperty
+from openapi_python_client.parser.properties.model_property import ModelProperty
+from openapi_python_client.parser.properties.union import UnionProperty
+from openapi_python_client.strings import ClassName, PythonIdentifier, snake_case
+
+from codegen.document import follow, operations, property_schema, ref_name
+from codegen.shapes import Shape, Shapes, leaves
+
+RESERVED = frozenset({"additional_properties", "from_dict", "to_dict"})
+CALL_ARGUMENTS = frozenset({"client", "body", "timeout", "self"})
+SECRET = re.compile(
+    r"(^|_)(jwt|secret|password|api_key|apikey|credential|access_token)s?($|_)", re.I
+)
+Imports = list[tuple[str, str]]
+
+
+@frozen
+class FieldPlan:
+    """One attribute of a model class."""
+
+    name: str
+    key: str
+    shape: Shape
+    required: bool
+    tag: bool
+    null_matters: bool
+    default: Any
+    secret: bool
+    closed: bool
+    description: str
+
+    @property
+    def annotation(self) -> str:
+        """Return the annotation: the type, and None where absence or null reads as None."""
+        optional = not self.required and self.default is None
+        if self.shape.type in ("Any", "None") or not (optional or self.shape.nullable):
+            return self.shape.type
+        return f"{self.shape.type} | None"
+
+    @property
+    def options(self) -> str:
+        """Return the arguments of the attrs field, or nothing."""
+        parts = []
+        if self.tag or not self.required:
+            if isinstance(self.default, (list, dict)):
+                made = f"Factory(lambda self: self._absent({self.name!r}), takes_self=True)"
+                empty = f"Factory({type(self.default).__name__})"
+                parts.append(f"default={made if self.default else empty}")
+            else:
+                parts.append(f"default={self.default!r}")
+        if self.closed:
+            parts.append(f"validator=one_of({', '.join(map(repr, self.shape.values))})")
+        if self.secret:
+            parts.append("repr=False")
+        return ", ".join(parts)
+
+    @property
+    def row(self) -> str:
+        """Return the expression that describes this field to the runtime."""
+        parts = [repr(self.name), repr(self.key), self.shape.codec]
+        parts += ["required=True"] if self.required else []
+        parts += ["nullable=True"] if self.shape.nullable else []
+        parts += ["null_matters=True"] if self.null_matters else []
+        parts += [f"default={self.default!r}"] if self.default is not None else []
+        return f"Field({', '.join(parts)})"
+
+
+@frozen
+class ModelPlan:
+    """One model class and the modules it needs."""
+
+    name: str
+    module: str
+    description: str
+    fields: tuple[FieldPlan, ...]
+
+    @property
+    def classes(self) -> Imports:
+        """Return the (module, class) pairs that reading and writing needs."""
+        return sorted(frozenset().union(*(f.shape.classes for f in self.fields)))
+
+    @property
+    def hints(self) -> Imports:
+        """Return the (module, name) pairs that only annotations need."""
+        pairs = frozenset().union(*(f.shape.hints for f in self.fields))
+        return sorted(pair for pair in pairs if pair[1] != self.name)
+
+
+@frozen
+class UnionPlan:
+    """A union that the document names: an alias and a reader."""
+
+    name: str
+    module: str
+    function: str
+    description: str
+    shape: Shape
+
+
+@frozen
+class AnswerPlan:
+    """What one status of a call may carry."""
+
+    low: int
+    high: int
+    shape: Shape | None
+    binary: tuple[str, ...]
+
+
+@frozen
+class ArgumentPlan:
+    """One parameter of a call."""
+
+    name: str
+    key: str
+    shape: Shape
+    required: bool
+    default: Any
+    description: str
+
+    @property
+    def declaration(self) -> str:
+        """Return the parameter as it stands in a signature."""
+        optional = self.shape.type != "Any" and (self.shape.nullable or not self.required)
+        kind = f"{self.shape.type} | None" if optional and self.default is None else self.shape.type
+        return (
+            f"{self.name}: {kind}" if self.required else f"{self.name}: {kind} = {self.default!r}"
+        )
+
+    @property
+    def value(self) -> str:
+        """Return the expression that puts the argument into the request."""
+        if not self.shape.values:
+            return self.name
+        return f"refuse_unlisted({self.name!r}, {self.name}, {self.shape.values!r})"
+
+
+@frozen
+class CallPlan:
+    """One operation."""
+
+    name: str
+    tag: str
+    method: str
+    path: str
+    summary: str
+    description: str
+    path_arguments: tuple[ArgumentPlan, ...]
+    query: tuple[ArgumentPlan, ...]
+    headers: tuple[ArgumentPlan, ...]
+    cookies: tuple[ArgumentPlan, ...]
+    body: Shape | None
+    body_required: bool
+    json_body: bool
+    binary_type: str | None
+    answers: tuple[AnswerPlan, ...]
+
+    @property
+    def keyword_arguments(self) -> list[ArgumentPlan]:
+        """Return the parameters given by keyword, required ones first."""
+        every = [*self.query, *self.headers, *self.cookies]
+        return sorted(every, key=lambda argument: not argument.required)
+
+    @property
+    def body_type(self) -> str:
+        """Return the annotation of the body: a model, or bytes that are already encoded."""
+        kind = f"{self.body.type} | bytes" if self.body is not None and self.json_body else "bytes"
+        return kind if self.body_required else f"{kind} | None"
+
+    def result(self, *, success: bool) -> str:
+        """Return the annotation of the parsed body, of all answers or of 2xx only."""
+        types: dict[str, None] = {}
+        for answer in self.answers:
+            if success and not 200 <= answer.low < 300:
+                continue
+            if answer.shape is not None:
+                nullable = answer.shape.nullable and answer.shape.type != "Any"
+                types.update(dict.fromkeys(answer.shape.type.split(" | ")))
+                types.update({"None": None} if nullable else {})
+            for kind in answer.binary:
+                types["str" if kind.startswith("text/") else "bytes"] = None
+            if answer.high >= 400 or (answer.shape is None and not answer.binary):
+                types["None"] = None
+        return "Any" if "Any" in types else " | ".join(types) or "None"
+
+    @property
+    def classes(self) -> Imports:
+        """Return the (module, class) pairs the answers need at run time."""
+        shapes = [answer.shape for answer in self.answers if answer.shape is not None]
+        return sorted(frozenset().union(*(shape.classes for shape in shapes)))
+
+    @property
+    def hints(self) -> Imports:
+        """Return the (module, name) pairs that annotations need."""
+        shapes = [answer.shape for answer in self.answers if answer.shape is not None]
+        shapes += [argument.shape for argument in [*self.path_arguments, *self.keyword_arguments]]
+        shapes += [self.body] if self.body is not None else []
+        return sorted(frozenset().union(*(shape.hints for shape in shapes)))
+
+
+class Plan:
+    """Everything the templates need for one document."""
+
+    def __init__(self, document: dict[str, Any], data: GeneratorData) -> None:
+        self.document = document
+        self.data = data
+        models = {str(model.class_info.name): model for model in data.models}
+        self._models = models
+        sent, received = self._reachable()
+        self._request_classes = sent | (models.keys() - received)
+        enums = {str(enum.class_info.name) for enum in data.enums}
+        self.shapes = Shapes(
+            models=models,
+            maps=frozenset(name for name, model in models.items() if self._is_map(name, model)),
+            open_enums=frozenset(enums & (received | (enums - sent))),
+            rules=self._rules(),
+            enum_order=self._enum_order(),
+            unions={members: (module, name) for name, module, members in self._named_unions()},
+        )
+        self.models = {
+            name: self._model(model)
+            for name, model in models.items()
+            if name not in self.shapes.maps
+        }
+        self.unions = self._unions()
+
+    def _component(self, class_name: str) -> dict[str, Any] | None:
+        for name, schema in self.document["components"]["schemas"].items():
+            if str(ClassName(name, "")) == class_name:
+                return cast(dict[str, Any], schema)
+        return None
+
+    def _is_map(self, name: str, model: ModelProperty) -> bool:
+        if model.required_properties or model.optional_properties:
+            return False
+        component = self._component(name)
+        return component is None or component.get("additionalProperties", False) is not False
+
+    def _enum_order(self) -> dict[str, tuple[str | int, ...]]:
+        listed = [
+            tuple(node["enum"])
+            for node in walk(self.document)
+            if isinstance(node.get("enum"), list)
+        ]
+        order: dict[str, tuple[str | int, ...]] = {}
+        for enum in self.data.enums:
+            for values in listed:
+                known = tuple(value for value in values if value is not None)
+                if isinstance(enum, LiteralEnumProperty) and set(known) == set(enum.values):
+                    order.setdefault(str(enum.class_info.name), known)
+        return order
+
+    def _rules(self) -> dict[frozenset[str], tuple[tuple[str, str | None, str], ...]]:
+        found = {}
+        for schema in self.document["components"]["schemas"].values():
+            sentences = schema.get("x-decision-order")
+            if not sentences:
+                continue
+            members = schema.get("oneOf") or schema.get("anyOf")
+            names = frozenset(str(ClassName(ref_name(member), "")) for member in members)
+            rows = [row for sentence in sentences if (row := decision(sentence)) is not None]
+            found[names] = tuple(rows)
+        return found
+
+    def _reachable(self) -> tuple[set[str], set[str]]:
+        """Return the class names that requests and responses may hold."""
+        sent: set[str] = set()
+        received: set[str] = set()
+        for collection in self.data.endpoint_collections_by_tag.values():
+            for endpoint in collection.endpoints:
+                for prop in endpoint.list_all_parameters():
+                    self._collect(prop, sent)
+                for response in endpoint.responses:
+                    self._collect(response.prop, received)
+        return sent, received
+
+    def _collect(self, prop: Any, into: set[str]) -> None:
+        if isinstance(prop, ListProperty):
+            self._collect(prop.inner_property, into)
+        elif isinstance(prop, UnionProperty):
+            for member in leaves(prop):
+                self._collect(member, into)
+        elif isinstance(prop, LiteralEnumProperty):
+            into.add(str(prop.class_info.name))
+        elif isinstance(prop, ModelProperty):
+            name = str(prop.class_info.name)
+            if name in into:
+                return
+            into.add(name)
+            model = self._models.get(name, prop)
+            inner = [*(model.required_properties or []), *(model.optional_properties or [])]
+            for item in [*inner, model.additional_properties]:
+                if item is not None:
+                    self._collect(item, into)
+
+    def _model(self, model: ModelProperty) -> ModelPlan:
+        name = str(model.class_info.name)
+        schema = self._component(name) or model.data.model_dump(
+            mode="json", by_alias=True, exclude_unset=True
+        )
+        order = list(property_names(self.document, schema))
+        props = [*(model.required_properties or []), *(model.optional_properties or [])]
+        props.sort(
+            key=lambda prop: order.index(text(prop.name)) if text(prop.name) in order else 999
+        )
+        request = name in self._request_classes
+        fields = tuple(self._field(prop, schema, request=request) for prop in props)
+        return ModelPlan(name, model.class_info.module_name, text(model.description), fields)
+
+    def _field(self, prop: Any, schema: dict[str, Any], *, request: bool) -> FieldPlan:
+        key = text(prop.name)
+        own = property_schema(self.document, schema, key)
+        shape = self.shapes.of(prop)
+        default = own.get("default", own.get("x-default"))
+        if isinstance(prop, ConstProperty):
+            default = own.get("const", default)
+        name = str(prop.python_name)
+        return FieldPlan(
+            name=f"{name}_" if name in RESERVED else name,
+            key=key,
+            shape=shape,
+            required=prop.required,
+            tag=isinstance(prop, ConstProperty),
+            null_matters=bool(own.get("x-null-meaningful")),
+            default=default,
+            secret=bool(
+                own.get("x-secret") or own.get("format") == "password" or SECRET.search(key)
+            ),
+            closed=request and bool(shape.values),
+            description=text(prop.description),
+        )
+
+    def _named_unions(self) -> Iterator[tuple[str, str, frozenset[str]]]:
+        """Yield (alias, module, member class names) of the unions of two or more models."""
+        for name, schema in self.document["components"]["schemas"].items():
+            members = schema.get("oneOf") or schema.get("anyOf") or []
+            names = [str(ClassName(ref_name(m), "")) for m in members if "$ref" in m]
+            if len(names) == len(members) > 1 and all(member in self._models for member in names):
+                module = str(PythonIdentifier(name, "field_"))
+                yield str(ClassName(name, "")), module, frozenset(names)
+
+    def _unions(self) -> list[UnionPlan]:
+        plans = []
+        shapes = evolve(self.shapes, unions={})
+        described = self.document["components"]["schemas"]
+        for name, schema in described.items():
+            alias = str(ClassName(name, ""))
+            for union, module, members in self._named_unions():
+                if union == alias:
+                    every = [ref_name(m) for m in schema.get("oneOf") or schema["anyOf"]]
+                    ordered = [str(ClassName(member, "")) for member in every]
+                    shape = shapes.union([self._models[m] for m in ordered if m in members])
+                    function = f"parse_{snake_case(name)}"
+                    text_ = schema.get("description", "")
+                    plans.append(UnionPlan(alias, module, function, text_, shape))
+        return plans
+
+    @staticmethod
+    def literal(value: Any) -> str:
+        """Return a Python literal; the only way document text enters code."""
+        return repr(value)
+
+    @staticmethod
+    def constant(name: str) -> str:
+        """Return the name of the tuple of an enumeration's values."""
+        return f"{snake_case(name).upper()}_VALUES"
+
+    @staticmethod
+    def codec(shape: Shape) -> str:
+        """Return the codec of a whole body, which may be null where that is documented."""
+        if shape.nullable and shape.codec != "ANYTHING":
+            return f"Nullable({shape.codec})"
+        return shape.codec
+
+    def exports(self) -> list[tuple[str, list[str]]]:
+        """Return the public names of `models` by module."""
+        found = [(plan.module, [plan.name]) for plan in self.models.values()]
+        found += [(plan.module, [plan.name, plan.function]) for plan in self.unions]
+        for enum in self.data.enums:
+            name = str(enum.class_info.name)
+            found.append((enum.class_info.module_name, [self.constant(name), name]))
+        return sorted(found)
+
+    def exported_names(self) -> list[str]:
+        """Return the public names of `models`, sorted."""
+        return sorted(name for _, names in self.exports() for name in names)
+
+    def call(self, endpoint: Any) -> CallPlan:
+        """Return the plan of one generator endpoint."""
+        for method, path, operation in operations(self.document):
+            if (method, path) == (endpoint.method, text(endpoint.path)):
+                return self._call(str(endpoint.tags[0]), endpoint, operation)
+        raise LookupError(text(endpoint.path))
+
+    def _call(self, tag: str, endpoint: Any, operation: dict[str, Any]) -> CallPlan:
+        body = follow(self.document, operation.get("requestBody") or {})
+        media = body.get("content", {})
+        json_body = any(is_json(kind) for kind in media)
+        binary = [kind for kind in media if not is_json(kind)]
+        shapes = {text(b.content_type): self.shapes.of(b.prop) for b in endpoint.bodies}
+        json_shape = next((shape for kind, shape in shapes.items() if is_json(kind)), None)
+        path = text(endpoint.path)
+        shared = self.document["paths"][path].get("parameters", [])
+        described = {
+            node["name"]: node.get("description", "")
+            for node in (
+                follow(self.document, p) for p in [*shared, *operation.get("parameters", [])]
+            )
+        }
+        for argument in endpoint.path_parameters:
+            path = path.replace("{" + text(argument.name) + "}", "{}")
+        return CallPlan(
+            name=str(PythonIdentifier(endpoint.name, "field_")),
+            tag=tag,
+            method=endpoint.method,
+            path=path,
+            summary=text(endpoint.summary),
+            description=text(endpoint.description),
+            path_arguments=self._arguments(endpoint.path_parameters, described),
+            query=self._arguments(endpoint.query_parameters, described),
+            headers=self._arguments(endpoint.header_parameters, described),
+            cookies=self._arguments(endpoint.cookie_parameters, described),
+            body=(json_shape or Shape("bytes", "ANYTHING")) if media else None,
+            body_required=bool(body.get("required")),
+            json_body=json_body,
+            binary_type=binary[0] if binary else None,
+            answers=self._answers(endpoint, operation),
+        )
+
+    def _arguments(self, props: list[Any], described: dict[str, str]) -> tuple[ArgumentPlan, ...]:
+        plans = []
+        for prop in props:
+            name = str(prop.python_name)
+            plans.append(
+                ArgumentPlan(
+                    name=f"{name}_" if name in CALL_ARGUMENTS else name,
+                    key=text(prop.name),
+                    shape=self.shapes.of(prop),
+                    required=prop.required,
+                    default=None,
+                    description=described.get(text(prop.name), ""),
+                )
+            )
+        return tuple(plans)
+
+    def _answers(self, endpoint: Any, operation: dict[str, Any]) -> tuple[AnswerPlan, ...]:
+        shapes = {
+            response.status_code.pattern: self.shapes.of(response.prop)
+            for response in endpoint.responses
+        }
+        plans = []
+        for status, node in operation.get("responses", {}).items():
+            media = follow(self.document, node).get("content", {})
+            low, high = status_range(str(status))
+            has_json = any(is_json(kind) for kind in media)
+            shape = shapes.get(str(status)) if has_json else None
+            binary = tuple(kind for kind in media if not is_json(kind))
+            plans.append(AnswerPlan(low, high, shape, binary))
+        return tuple(sorted(plans, key=lambda plan: (plan.high - plan.low, plan.low)))
+
+
+def decision(sentence: str) -> tuple[str, str | None, str] | None:
+    """Read one line of `x-decision-order` as (key, value or None for any, class name).
+
+    Raises:
+        ValueError: The line has none of the three known forms.
+    """
+    found = re.fullmatch(r"(\w+) is (\w+): (\w+)", sentence)
+    if found:
+        return found[1], found[2], str(ClassName(found[3], ""))
+    found = re.fullmatch(r"key (\w+) is present: (\w+)", sentence)
+    if found:
+        return found[1], None, str(ClassName(found[2], ""))
+    if sentence.startswith("otherwise:"):
+        return None
+    raise ValueError(f"x-decision-order has a line of no known form: {sentence!r}")
+
+
+def status_range(status: str) -> tuple[int, int]:
+    """Return the first and last status of `404`, `4XX` or `default`."""
+    if status == "default":
+        return 100, 999
+    if status.endswith("XX"):
+        return int(status[0]) * 100, int(status[0]) * 100 + 99
+    return int(status), int(status)
+
+
+def is_json(media_type: str) -> bool:
+    """Tell whether a media type carries JSON."""
+    base = media_type.partition(";")[0].strip().lower()
+    return base == "application/json" or base.endswith("+json")
+
+
+def text(value: Any) -> str:
+    """Return the raw text behind a generator string; the caller must print it as a literal."""
+    untrusted = getattr(value, "get_untrusted_value", None)
+    return (value or "") if untrusted is None else untrusted()
+
+
+def property_names(document: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
+    """Yield property names in document order, those of `allOf` parts first."""
+    for part in schema.get("allOf", []):
+        yield from property_names(document, follow(document, part))
+    yield from schema.get("properties", {})
+
+
+def walk(node: Any) -> Iterator[dict[str, Any]]:
+    """Yield every mapping inside a document."""
+    if isinstance(node, dict):
+        yield node
+        for value in node.values():
+            yield from walk(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from walk(value)

@@ -1,0 +1,12 @@
+"""Calls tagged audit. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from importlib import import_module
+from types import ModuleType
+
+__all__ = ("list_audit_log",)
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f".{name}", __name__)

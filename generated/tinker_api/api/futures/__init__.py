@@ -1,0 +1,16 @@
+"""Calls tagged futures. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from importlib import import_module
+from types import ModuleType
+
+__all__ = (
+    "cancel_future",
+    "retrieve_future",
+    "retrieve_futures",
+)
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f".{name}", __name__)

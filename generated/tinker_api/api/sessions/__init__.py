@@ -1,0 +1,21 @@
+"""Calls tagged sessions. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from importlib import import_module
+from types import ModuleType
+
+__all__ = (
+    "create_session",
+    "finish_session",
+    "get_session",
+    "get_session_trace_export",
+    "list_sessions",
+    "search_sessions",
+    "session_heartbeat",
+    "set_session_project",
+)
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f".{name}", __name__)

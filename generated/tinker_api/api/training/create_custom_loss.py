@@ -1,0 +1,213 @@
+"""Register a loss computed on the server
+
+Only offered when `client/config` says `custom_loss_server_side`. The reply is a ticket at once;
+the CreateCustomLossResponse comes from `retrieve_future`.
+
+Generated file: run `nox -s regenerate` instead of editing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ...codec import (
+    Object,
+)
+from ...exchange import Answer, build_request, read_answer, unwrap
+from ...types import Response
+
+if TYPE_CHECKING:
+    from ...client import Client
+    from ...models.create_custom_loss_request import CreateCustomLossRequest
+    from ...models.error_body import ErrorBody
+    from ...models.untyped_api_future import UntypedAPIFuture
+
+    _Parsed: TypeAlias = UntypedAPIFuture | ErrorBody | str | None
+    _Success: TypeAlias = UntypedAPIFuture
+
+__all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]
+
+
+def _get_kwargs(
+    *,
+    body: CreateCustomLossRequest | bytes,
+    x_idempotency_key: str | None = None,
+) -> dict[str, Any]:
+    return build_request(
+        "post",
+        "/api/v1/create_custom_loss",
+        headers={
+            "X-Idempotency-Key": x_idempotency_key,
+        },
+        body=body,
+    )
+
+
+@cache
+def _answers() -> tuple[Answer, ...]:
+    from ...models.error_body import ErrorBody
+    from ...models.untyped_api_future import UntypedAPIFuture
+
+    return (
+        Answer(200, 200, json=Object(UntypedAPIFuture)),
+        Answer(400, 400, json=Object(ErrorBody), binary=("text/plain",)),
+        Answer(401, 401, json=Object(ErrorBody), binary=("text/plain",)),
+        Answer(402, 402, json=Object(ErrorBody), binary=("text/plain",)),
+        Answer(403, 403, json=Object(ErrorBody), binary=("text/plain",)),
+        Answer(404, 404, json=Object(ErrorBody), binary=("text/plain",)),
+        Answer(408, 408, json=Object(ErrorBody), binary=("text/plain",)),
+        Answer(409, 409, json=Object(ErrorBody), binary=("text/plain",)),
+        Answer(410, 410, json=Object(ErrorBody), binary=("text/plain",)),
+        Answer(422, 422, json=Object(ErrorBody), binary=("text/plain",)),
+        Answer(429, 429, json=Object(ErrorBody), binary=("text/plain",)),
+        Answer(500, 599, json=Object(ErrorBody), binary=("text/plain", "text/html")),
+    )
+
+
+def _parse_response(*, status_code: int, headers: Mapping[str, str], content: bytes) -> _Parsed:
+    parsed: _Parsed = read_answer(_answers(), status_code, headers, content)
+    return parsed
+
+
+def _response(answer: tuple[int, Mapping[str, str], bytes]) -> Response[_Parsed]:
+    status_code, headers, content = answer
+    parsed = _parse_response(status_code=status_code, headers=headers, content=content)
+    return Response(status_code, headers, content, parsed)
+
+
+def sync_detailed(
+    *,
+    client: Client,
+    body: CreateCustomLossRequest | bytes,
+    x_idempotency_key: str | None = None,
+    timeout: float | None = None,
+) -> Response[_Parsed]:
+    """Register a loss computed on the server
+
+    Args:
+        client: Where to send the request.
+        body: The request, or its bytes when already encoded.
+        x_idempotency_key: Chosen per call and kept over the transport's own retries. The official clients
+            write `stainless-python-retry-<uuid4>`, and a bare uuid4 for `copy_weights`.
+        timeout: Seconds; the client's own limit when None.
+
+    Returns:
+        Status, headers, raw content and the parsed body of any documented status.
+
+    Raises:
+        UnexpectedStatus: The status is not documented.
+        UnexpectedBody: The body is not what is documented.
+        httpx.TransportError: No answer in time, or no connection.
+    """
+    return _response(
+        client.send(
+            _get_kwargs(
+                x_idempotency_key=x_idempotency_key,
+                body=body,
+            ),
+            timeout,
+        )
+    )
+
+
+def sync(
+    *,
+    client: Client,
+    body: CreateCustomLossRequest | bytes,
+    x_idempotency_key: str | None = None,
+    timeout: float | None = None,
+) -> _Success:
+    """Register a loss computed on the server
+
+    Args:
+        client: Where to send the request.
+        body: The request, or its bytes when already encoded.
+        x_idempotency_key: Chosen per call and kept over the transport's own retries. The official clients
+            write `stainless-python-retry-<uuid4>`, and a bare uuid4 for `copy_weights`.
+        timeout: Seconds; the client's own limit when None.
+
+    Returns:
+        The parsed body of a 2xx answer.
+
+    Raises:
+        UnexpectedStatus: The status is not documented.
+        UnexpectedBody: The body is not what is documented.
+        httpx.TransportError: No answer in time, or no connection.
+        StatusError: A documented status outside 2xx.
+    """
+    parsed: _Success = unwrap(
+        sync_detailed(
+            x_idempotency_key=x_idempotency_key, body=body, client=client, timeout=timeout
+        )
+    )
+    return parsed
+
+
+async def asyncio_detailed(
+    *,
+    client: Client,
+    body: CreateCustomLossRequest | bytes,
+    x_idempotency_key: str | None = None,
+    timeout: float | None = None,
+) -> Response[_Parsed]:
+    """Register a loss computed on the server
+
+    Args:
+        client: Where to send the request.
+        body: The request, or its bytes when already encoded.
+        x_idempotency_key: Chosen per call and kept over the transport's own retries. The official clients
+            write `stainless-python-retry-<uuid4>`, and a bare uuid4 for `copy_weights`.
+        timeout: Seconds; the client's own limit when None.
+
+    Returns:
+        Status, headers, raw content and the parsed body of any documented status.
+
+    Raises:
+        UnexpectedStatus: The status is not documented.
+        UnexpectedBody: The body is not what is documented.
+        httpx.TransportError: No answer in time, or no connection.
+    """
+    return _response(
+        await client.send_async(
+            _get_kwargs(
+                x_idempotency_key=x_idempotency_key,
+                body=body,
+            ),
+            timeout,
+        )
+    )
+
+
+async def asyncio(
+    *,
+    client: Client,
+    body: CreateCustomLossRequest | bytes,
+    x_idempotency_key: str | None = None,
+    timeout: float | None = None,
+) -> _Success:
+    """Register a loss computed on the server
+
+    Args:
+        client: Where to send the request.
+        body: The request, or its bytes when already encoded.
+        x_idempotency_key: Chosen per call and kept over the transport's own retries. The official clients
+            write `stainless-python-retry-<uuid4>`, and a bare uuid4 for `copy_weights`.
+        timeout: Seconds; the client's own limit when None.
+
+    Returns:
+        The parsed body of a 2xx answer.
+
+    Raises:
+        UnexpectedStatus: The status is not documented.
+        UnexpectedBody: The body is not what is documented.
+        httpx.TransportError: No answer in time, or no connection.
+        StatusError: A documented status outside 2xx.
+    """
+    parsed: _Success = unwrap(
+        await asyncio_detailed(
+            x_idempotency_key=x_idempotency_key, body=body, client=client, timeout=timeout
+        )
+    )
+    return parsed

@@ -1,0 +1,37 @@
+"""AccessibleSearchOwner. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["AccessibleSearchOwner"]
+
+
+@frozen(kw_only=True)
+class AccessibleSearchOwner(Model):
+    """All sessions the caller may see. Era 0.36.0 only.
+
+    Attributes:
+        type_: Tag of this type.
+    """
+
+    type_: Literal["accessible"] = field(default="accessible")
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("type_", "type", Tag("accessible"), default="accessible"),)

@@ -1,0 +1,55 @@
+"""AdamParams. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    NUMBER,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["AdamParams"]
+
+
+@frozen(kw_only=True)
+class AdamParams(Model):
+    """Step settings of AdamW. Era 0.4.1 leaves out whatever the caller did not choose; era 0.36.0
+    always sends every key.
+
+    Attributes:
+        learning_rate: Step size.
+        beta1: Decay of the running mean of the gradients.
+        beta2: Decay of the running mean of their squares.
+        eps: Added to the denominator for stability.
+        weight_decay: Strength of the decoupled weight decay. Era 0.36.0 only.
+        grad_clip_norm: Norm to which gradients are clipped; 0 means no clipping. Era 0.36.0 only.
+    """
+
+    learning_rate: float = field(default=0.0001)
+    beta1: float = field(default=0.9)
+    beta2: float = field(default=0.95)
+    eps: float = field(default=1e-12)
+    weight_decay: float = field(default=0.0)
+    grad_clip_norm: float = field(default=0.0)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("learning_rate", "learning_rate", NUMBER, default=0.0001),
+            Field("beta1", "beta1", NUMBER, default=0.9),
+            Field("beta2", "beta2", NUMBER, default=0.95),
+            Field("eps", "eps", NUMBER, default=1e-12),
+            Field("weight_decay", "weight_decay", NUMBER, default=0.0),
+            Field("grad_clip_norm", "grad_clip_norm", NUMBER, default=0.0),
+        )

@@ -1,0 +1,45 @@
+"""ApiKeyDetails. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    Field,
+    Model,
+    Object,
+)
+
+if TYPE_CHECKING:
+    from .api_key_org_details import ApiKeyOrgDetails
+    from .api_key_user_details import ApiKeyUserDetails
+
+
+__all__ = ["ApiKeyDetails"]
+
+
+@frozen(kw_only=True)
+class ApiKeyDetails(Model):
+    """Owner of a key. Era 0.36.0 only.
+
+    Attributes:
+        org_details: Organization that owns a key. Era 0.36.0 only.
+        user_details: User who made a key. Era 0.36.0 only.
+    """
+
+    org_details: ApiKeyOrgDetails | None = field(default=None)
+    user_details: ApiKeyUserDetails | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+        from .api_key_org_details import ApiKeyOrgDetails
+        from .api_key_user_details import ApiKeyUserDetails
+
+        return (
+            Field("org_details", "org_details", Object(ApiKeyOrgDetails)),
+            Field("user_details", "user_details", Object(ApiKeyUserDetails)),
+        )

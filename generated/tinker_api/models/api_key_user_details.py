@@ -1,0 +1,37 @@
+"""ApiKeyUserDetails. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["ApiKeyUserDetails"]
+
+
+@frozen(kw_only=True)
+class ApiKeyUserDetails(Model):
+    """User who made a key. Era 0.36.0 only.
+
+    Attributes:
+        email: Address of the user.
+    """
+
+    email: str | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("email", "email", TEXT, nullable=True),)

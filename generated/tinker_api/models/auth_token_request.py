@@ -1,0 +1,33 @@
+"""AuthTokenRequest. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["AuthTokenRequest"]
+
+
+@frozen(kw_only=True)
+class AuthTokenRequest(Model):
+    """Empty body of the token exchange; the credential itself is in the X-API-Key header. Era
+    0.36.0 only.
+    """
+
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return ()

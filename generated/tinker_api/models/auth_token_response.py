@@ -1,0 +1,37 @@
+"""AuthTokenResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["AuthTokenResponse"]
+
+
+@frozen(kw_only=True)
+class AuthTokenResponse(Model):
+    """Short-lived token bought with a long-lived credential. Era 0.36.0 only.
+
+    Attributes:
+        jwt: The token; it is sent in X-API-Key in place of the credential.
+    """
+
+    jwt: str = field(repr=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("jwt", "jwt", TEXT, required=True),)

@@ -1,0 +1,68 @@
+"""BillingEventInfo. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+
+from ..codec import Choice, Model
+from ..errors import ParseError
+from ..types import Unknown
+
+if TYPE_CHECKING:
+    from .checkpoint_billing_event import CheckpointBillingEvent
+    from .sampling_prefill_billing_event import SamplingPrefillBillingEvent
+    from .sampling_sample_billing_event import SamplingSampleBillingEvent
+    from .storage_billing_event import StorageBillingEvent
+    from .training_billing_event import TrainingBillingEvent
+
+__all__ = ["BillingEventInfo", "parse_billing_event_info"]
+
+BillingEventInfo: TypeAlias = "TrainingBillingEvent | SamplingPrefillBillingEvent | SamplingSampleBillingEvent | CheckpointBillingEvent | StorageBillingEvent | Unknown"
+_M = TypeVar("_M", bound=Model)
+
+
+@cache
+def _codec() -> Choice:
+    from .checkpoint_billing_event import CheckpointBillingEvent
+    from .sampling_prefill_billing_event import SamplingPrefillBillingEvent
+    from .sampling_sample_billing_event import SamplingSampleBillingEvent
+    from .storage_billing_event import StorageBillingEvent
+    from .training_billing_event import TrainingBillingEvent
+
+    return Choice(
+        models=(
+            TrainingBillingEvent,
+            SamplingPrefillBillingEvent,
+            SamplingSampleBillingEvent,
+            CheckpointBillingEvent,
+            StorageBillingEvent,
+        )
+    )
+
+
+@overload
+def parse_billing_event_info(raw: Any) -> BillingEventInfo: ...
+@overload
+def parse_billing_event_info(raw: Any, expected: type[_M]) -> BillingEventInfo | _M: ...
+def parse_billing_event_info(raw: Any, expected: type[_M] | None = None) -> BillingEventInfo | _M:
+    """Read a BillingEventInfo: Kind and amount of a usage. A server may leave the tag out, in which case the keys decide;
+    an object that fits several members is then of no known kind. Era 0.36.0 only.
+
+    Args:
+        raw: The JSON value.
+        expected: Class to read an object with when neither the decoding order nor a tag of its own
+            decides. It may be a class outside the union.
+
+    Returns:
+        A member, or `Unknown` when it cannot be told which member it is.
+
+    Raises:
+        ParseError: The object names its class, or is expected to be one, but does not fit it.
+    """
+    codec = _codec()
+    if expected is not None:
+        if type(raw) is not dict:
+            raise ParseError(f"expected an object, found {type(raw).__name__}")
+        return cast("BillingEventInfo | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("BillingEventInfo", codec.read(raw))

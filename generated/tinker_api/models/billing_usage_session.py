@@ -1,0 +1,38 @@
+"""BillingUsageSession. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+    Table,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["BillingUsageSession"]
+
+
+@frozen(kw_only=True)
+class BillingUsageSession(Model):
+    """What a usage report says about a session. Era 0.36.0 only.
+
+    Attributes:
+        user_metadata: Labels given when it was opened.
+    """
+
+    user_metadata: dict[str, str] | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("user_metadata", "user_metadata", Table(TEXT), nullable=True),)

@@ -1,0 +1,37 @@
+"""CancelFutureRequest. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["CancelFutureRequest"]
+
+
+@frozen(kw_only=True)
+class CancelFutureRequest(Model):
+    """Gives up a queued request. Era 0.36.0 only.
+
+    Attributes:
+        request_id: Id of the request.
+    """
+
+    request_id: str
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("request_id", "request_id", TEXT, required=True),)

@@ -1,0 +1,43 @@
+"""CheckpointBillingEvent. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    INTEGER,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["CheckpointBillingEvent"]
+
+
+@frozen(kw_only=True)
+class CheckpointBillingEvent(Model):
+    """Checkpoints saved. Era 0.36.0 only.
+
+    Attributes:
+        type_: Tag of this type.
+        count: Number of checkpoints.
+    """
+
+    type_: Literal["checkpoint"] = field(default="checkpoint")
+    count: int
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("type_", "type", Tag("checkpoint"), default="checkpoint"),
+            Field("count", "count", INTEGER, required=True),
+        )

@@ -1,0 +1,46 @@
+"""CheckpointsListResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    Array,
+    Field,
+    Model,
+    Object,
+)
+
+if TYPE_CHECKING:
+    from .checkpoint import Checkpoint
+    from .cursor import Cursor
+
+
+__all__ = ["CheckpointsListResponse"]
+
+
+@frozen(kw_only=True)
+class CheckpointsListResponse(Model):
+    """Checkpoints of a run, or of the caller with a page position.
+
+    Attributes:
+        checkpoints: The checkpoints.
+        cursor: Page position; absent when the list is not paged.
+    """
+
+    checkpoints: list[Checkpoint]
+    cursor: Cursor | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+        from .checkpoint import Checkpoint
+        from .cursor import Cursor
+
+        return (
+            Field("checkpoints", "checkpoints", Array(Object(Checkpoint)), required=True),
+            Field("cursor", "cursor", Object(Cursor), nullable=True),
+        )

@@ -1,0 +1,47 @@
+"""ClientFinishedSessionStatusQuery. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Array,
+    Field,
+    Model,
+    Tag,
+    one_of,
+)
+
+if TYPE_CHECKING:
+    from .session_finish_kind import SessionFinishKind
+
+
+__all__ = ["ClientFinishedSessionStatusQuery"]
+
+
+@frozen(kw_only=True)
+class ClientFinishedSessionStatusQuery(Model):
+    """Matches sessions their client declared finished. Era 0.36.0 only.
+
+    Attributes:
+        type_: Tag of this type.
+        reasons: Only those finished for one of these reasons; absent means any.
+    """
+
+    type_: Literal["client_finished"] = field(default="client_finished")
+    reasons: list[SessionFinishKind] | None = field(
+        default=None, validator=one_of("success", "errored", "interrupted")
+    )
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("type_", "type", Tag("client_finished"), default="client_finished"),
+            Field("reasons", "reasons", Array(TEXT), nullable=True),
+        )

@@ -1,0 +1,37 @@
+"""ClientSessionFinishErrored. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["ClientSessionFinishErrored"]
+
+
+@frozen(kw_only=True)
+class ClientSessionFinishErrored(Model):
+    """The work ended with an error. Era 0.36.0 only.
+
+    Attributes:
+        type_: Tag of this type.
+    """
+
+    type_: Literal["errored"] = field(default="errored")
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("type_", "type", Tag("errored"), default="errored"),)

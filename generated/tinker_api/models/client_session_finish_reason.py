@@ -1,0 +1,66 @@
+"""ClientSessionFinishReason. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+
+from ..codec import Choice, Model
+from ..errors import ParseError
+from ..types import Unknown
+
+if TYPE_CHECKING:
+    from .client_session_finish_errored import ClientSessionFinishErrored
+    from .client_session_finish_interrupted import ClientSessionFinishInterrupted
+    from .client_session_finish_success import ClientSessionFinishSuccess
+
+__all__ = ["ClientSessionFinishReason", "parse_client_session_finish_reason"]
+
+ClientSessionFinishReason: TypeAlias = "ClientSessionFinishSuccess | ClientSessionFinishErrored | ClientSessionFinishInterrupted | Unknown"
+_M = TypeVar("_M", bound=Model)
+
+
+@cache
+def _codec() -> Choice:
+    from .client_session_finish_errored import ClientSessionFinishErrored
+    from .client_session_finish_interrupted import ClientSessionFinishInterrupted
+    from .client_session_finish_success import ClientSessionFinishSuccess
+
+    return Choice(
+        models=(
+            ClientSessionFinishSuccess,
+            ClientSessionFinishErrored,
+            ClientSessionFinishInterrupted,
+        )
+    )
+
+
+@overload
+def parse_client_session_finish_reason(raw: Any) -> ClientSessionFinishReason: ...
+@overload
+def parse_client_session_finish_reason(
+    raw: Any, expected: type[_M]
+) -> ClientSessionFinishReason | _M: ...
+def parse_client_session_finish_reason(
+    raw: Any, expected: type[_M] | None = None
+) -> ClientSessionFinishReason | _M:
+    """Read a ClientSessionFinishReason: How the client says its work ended. Nothing but the tag tells the members apart. Era 0.36.0
+    only.
+
+    Args:
+        raw: The JSON value.
+        expected: Class to read an object with when neither the decoding order nor a tag of its own
+            decides. It may be a class outside the union.
+
+    Returns:
+        A member, or `Unknown` when it cannot be told which member it is.
+
+    Raises:
+        ParseError: The object names its class, or is expected to be one, but does not fit it.
+    """
+    codec = _codec()
+    if expected is not None:
+        if type(raw) is not dict:
+            raise ParseError(f"expected an object, found {type(raw).__name__}")
+        return cast("ClientSessionFinishReason | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("ClientSessionFinishReason", codec.read(raw))

@@ -1,0 +1,43 @@
+"""CreateCustomLossResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["CreateCustomLossResponse"]
+
+
+@frozen(kw_only=True)
+class CreateCustomLossResponse(Model):
+    """Result of uploading a custom loss. Era 0.36.0 only.
+
+    Attributes:
+        loss_id: Id to name the loss by in training requests.
+        type_: Tag of this type.
+    """
+
+    loss_id: str
+    type_: Literal["create_custom_loss"] = field(default="create_custom_loss")
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("loss_id", "loss_id", TEXT, required=True),
+            Field("type_", "type", Tag("create_custom_loss"), default="create_custom_loss"),
+        )

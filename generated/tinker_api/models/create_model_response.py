@@ -1,0 +1,43 @@
+"""CreateModelResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["CreateModelResponse"]
+
+
+@frozen(kw_only=True)
+class CreateModelResponse(Model):
+    """Result of creating a model.
+
+    Attributes:
+        model_id: Id of the new model.
+        type_: Tag of this type.
+    """
+
+    model_id: str
+    type_: Literal["create_model"] = field(default="create_model")
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("model_id", "model_id", TEXT, required=True),
+            Field("type_", "type", Tag("create_model"), default="create_model"),
+        )

@@ -1,0 +1,45 @@
+"""CreateSamplingSessionResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["CreateSamplingSessionResponse"]
+
+
+@frozen(kw_only=True)
+class CreateSamplingSessionResponse(Model):
+    """Id under which samples are requested from now on.
+
+    Attributes:
+        type_: Tag of this type.
+        sampling_session_id: Id of the new sampling session.
+    """
+
+    type_: Literal["create_sampling_session"] = field(default="create_sampling_session")
+    sampling_session_id: str
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field(
+                "type_", "type", Tag("create_sampling_session"), default="create_sampling_session"
+            ),
+            Field("sampling_session_id", "sampling_session_id", TEXT, required=True),
+        )

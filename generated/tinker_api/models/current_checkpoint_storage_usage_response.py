@@ -1,0 +1,50 @@
+"""CurrentCheckpointStorageUsageResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    NUMBER,
+    Array,
+    Field,
+    Model,
+    Object,
+)
+
+if TYPE_CHECKING:
+    from .current_checkpoint_storage_usage_item import CurrentCheckpointStorageUsageItem
+
+
+__all__ = ["CurrentCheckpointStorageUsageResponse"]
+
+
+@frozen(kw_only=True)
+class CurrentCheckpointStorageUsageResponse(Model):
+    """Storage that checkpoints take now. Era 0.36.0 only.
+
+    Attributes:
+        effective_rate_usd_per_gigabyte_month: Price in US dollars per gigabyte and month.
+        data: Storage by project and user.
+    """
+
+    effective_rate_usd_per_gigabyte_month: float | None = field(default=None)
+    data: list[CurrentCheckpointStorageUsageItem]
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+        from .current_checkpoint_storage_usage_item import CurrentCheckpointStorageUsageItem
+
+        return (
+            Field(
+                "effective_rate_usd_per_gigabyte_month",
+                "effective_rate_usd_per_gigabyte_month",
+                NUMBER,
+                nullable=True,
+            ),
+            Field("data", "data", Array(Object(CurrentCheckpointStorageUsageItem)), required=True),
+        )

@@ -1,0 +1,45 @@
+"""Cursor. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    INTEGER,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["Cursor"]
+
+
+@frozen(kw_only=True)
+class Cursor(Model):
+    """Page position of a list.
+
+    Attributes:
+        offset: Entries skipped before this page.
+        limit: Most entries on a page.
+        total_count: Entries in the whole list.
+    """
+
+    offset: int
+    limit: int
+    total_count: int
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("offset", "offset", INTEGER, required=True),
+            Field("limit", "limit", INTEGER, required=True),
+            Field("total_count", "total_count", INTEGER, required=True),
+        )

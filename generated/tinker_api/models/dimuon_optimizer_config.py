@@ -1,0 +1,43 @@
+"""DimuonOptimizerConfig. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    INTEGER,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["DimuonOptimizerConfig"]
+
+
+@frozen(kw_only=True)
+class DimuonOptimizerConfig(Model):
+    """Chooses the Dimuon family of optimizers. Era 0.36.0 only.
+
+    Attributes:
+        type_: Tag of this type.
+        version: Revision of the family.
+    """
+
+    type_: Literal["dimuon"] = field(default="dimuon")
+    version: int = field(default=1)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("type_", "type", Tag("dimuon"), required=True, default="dimuon"),
+            Field("version", "version", INTEGER, default=1),
+        )

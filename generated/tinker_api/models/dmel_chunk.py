@@ -1,0 +1,43 @@
+"""DmelChunk. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["DmelChunk"]
+
+
+@frozen(kw_only=True)
+class DmelChunk(Model):
+    """A piece of audio as a serialized array of mel features. Era 0.36.0 only.
+
+    Attributes:
+        dmel: The array, header included, in standard base64 with padding.
+        type_: Tag of this type.
+    """
+
+    dmel: str
+    type_: Literal["dmel"] = field(default="dmel")
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("dmel", "dmel", TEXT, required=True),
+            Field("type_", "type", Tag("dmel"), default="dmel"),
+        )

@@ -1,0 +1,44 @@
+"""EncodedTextChunk. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    INTEGER,
+    Array,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["EncodedTextChunk"]
+
+
+@frozen(kw_only=True)
+class EncodedTextChunk(Model):
+    """A run of token ids.
+
+    Attributes:
+        tokens: The ids.
+        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+    """
+
+    tokens: list[int]
+    type_: Literal["encoded_text"] = field(default="encoded_text")
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("tokens", "tokens", Array(INTEGER), required=True),
+            Field("type_", "type", Tag("encoded_text"), default="encoded_text"),
+        )

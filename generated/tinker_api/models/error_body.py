@@ -1,0 +1,63 @@
+"""ErrorBody. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    ANYTHING,
+    TEXT,
+    Array,
+    Choice,
+    Field,
+    Model,
+    Object,
+    Table,
+)
+
+if TYPE_CHECKING:
+    from .validation_error_item import ValidationErrorItem
+
+
+__all__ = ["ErrorBody"]
+
+
+@frozen(kw_only=True)
+class ErrorBody(Model):
+    """Body of an answer with an error status. Servers use detail, or error with category, or both;
+    proxies in between may send no JSON at all.
+
+    Attributes:
+        detail: Explanation, one item per invalid value, or an object of the server's own making.
+        error: Explanation.
+        category: Whose fault it was.
+    """
+
+    detail: str | list[ValidationErrorItem] | dict[str, Any] | None = field(default=None)
+    error: str | None = field(default=None)
+    category: str | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+        from .validation_error_item import ValidationErrorItem
+
+        return (
+            Field(
+                "detail",
+                "detail",
+                Choice(
+                    others=(
+                        TEXT,
+                        Array(Object(ValidationErrorItem)),
+                        Table(ANYTHING),
+                    )
+                ),
+                nullable=True,
+            ),
+            Field("error", "error", TEXT, nullable=True),
+            Field("category", "category", TEXT, nullable=True),
+        )

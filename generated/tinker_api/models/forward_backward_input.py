@@ -1,0 +1,77 @@
+"""ForwardBackwardInput. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    NUMBER,
+    TEXT,
+    Array,
+    Choice,
+    Field,
+    Model,
+    Object,
+    Table,
+    one_of,
+)
+
+if TYPE_CHECKING:
+    from .datum import Datum
+    from .loss_fn_type import LossFnType
+
+
+__all__ = ["ForwardBackwardInput"]
+
+
+@frozen(kw_only=True)
+class ForwardBackwardInput(Model):
+    """A batch of training examples and the loss to compute on it.
+
+    Attributes:
+        data: The examples, in order.
+        loss_fn: Loss to compute. Era 0.4.1 knows cross_entropy, importance_sampling and ppo; era
+            0.36.0 knows all.
+        loss_fn_config: Settings of the loss. Numbers in both eras; text values in era 0.36.0 only.
+    """
+
+    data: list[Datum]
+    loss_fn: LossFnType = field(
+        validator=one_of(
+            "cross_entropy",
+            "importance_sampling",
+            "ppo",
+            "cispo",
+            "dro",
+            "gspo",
+            "stable_reinforce",
+            "custom",
+        )
+    )
+    loss_fn_config: dict[str, float | str] | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+        from .datum import Datum
+
+        return (
+            Field("data", "data", Array(Object(Datum)), required=True),
+            Field("loss_fn", "loss_fn", TEXT, required=True),
+            Field(
+                "loss_fn_config",
+                "loss_fn_config",
+                Table(
+                    Choice(
+                        others=(
+                            NUMBER,
+                            TEXT,
+                        )
+                    )
+                ),
+                nullable=True,
+            ),
+        )

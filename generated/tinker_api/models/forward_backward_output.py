@@ -1,0 +1,56 @@
+"""ForwardBackwardOutput. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import Factory, field, frozen
+
+from ..codec import (
+    NUMBER,
+    TEXT,
+    Array,
+    Field,
+    Model,
+    Object,
+    Table,
+)
+
+if TYPE_CHECKING:
+    from .tensor_data import TensorData
+
+
+__all__ = ["ForwardBackwardOutput"]
+
+
+@frozen(kw_only=True)
+class ForwardBackwardOutput(Model):
+    """Loss values and metrics of one training request, in the JSON form of era 0.4.1; era 0.36.0
+    answers in protobuf only.
+
+    Attributes:
+        loss_fn_output_type: Name of the shape the outputs have.
+        loss_fn_outputs: One map of named tensors per example, in the order of the request.
+        metrics: Numbers by name.
+    """
+
+    loss_fn_output_type: str
+    loss_fn_outputs: list[dict[str, TensorData]]
+    metrics: dict[str, float] = field(default=Factory(dict))
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+        from .tensor_data import TensorData
+
+        return (
+            Field("loss_fn_output_type", "loss_fn_output_type", TEXT, required=True),
+            Field(
+                "loss_fn_outputs",
+                "loss_fn_outputs",
+                Array(Table(Object(TensorData))),
+                required=True,
+            ),
+            Field("metrics", "metrics", Table(NUMBER), default={}),
+        )

@@ -1,0 +1,43 @@
+"""GetInfoRequest. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["GetInfoRequest"]
+
+
+@frozen(kw_only=True)
+class GetInfoRequest(Model):
+    """Asks what a model is.
+
+    Attributes:
+        model_id: Model meant.
+        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+    """
+
+    model_id: str
+    type_: Literal["get_info"] = field(default="get_info")
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("model_id", "model_id", TEXT, required=True),
+            Field("type_", "type", Tag("get_info"), default="get_info"),
+        )

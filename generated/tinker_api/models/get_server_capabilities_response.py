@@ -1,0 +1,43 @@
+"""GetServerCapabilitiesResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    Array,
+    Field,
+    Model,
+    Object,
+)
+
+if TYPE_CHECKING:
+    from .supported_model import SupportedModel
+
+
+__all__ = ["GetServerCapabilitiesResponse"]
+
+
+@frozen(kw_only=True)
+class GetServerCapabilitiesResponse(Model):
+    """What the server can do.
+
+    Attributes:
+        supported_models: Base models on offer.
+    """
+
+    supported_models: list[SupportedModel]
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+        from .supported_model import SupportedModel
+
+        return (
+            Field(
+                "supported_models", "supported_models", Array(Object(SupportedModel)), required=True
+            ),
+        )

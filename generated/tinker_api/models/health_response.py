@@ -1,0 +1,37 @@
+"""HealthResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["HealthResponse"]
+
+
+@frozen(kw_only=True)
+class HealthResponse(Model):
+    """Answer of the liveness probe.
+
+    Attributes:
+        status: State of the API process.
+    """
+
+    status: str
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("status", "status", TEXT, required=True),)

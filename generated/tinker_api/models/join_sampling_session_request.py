@@ -1,0 +1,43 @@
+"""JoinSamplingSessionRequest. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["JoinSamplingSessionRequest"]
+
+
+@frozen(kw_only=True)
+class JoinSamplingSessionRequest(Model):
+    """Registers one more process as a user of an existing sampling session. Era 0.36.0 only.
+
+    Attributes:
+        sampling_session_id: Sampling session meant.
+        type_: Tag of this type.
+    """
+
+    sampling_session_id: str
+    type_: Literal["join_sampling_session"] = field(default="join_sampling_session")
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("sampling_session_id", "sampling_session_id", TEXT, required=True),
+            Field("type_", "type", Tag("join_sampling_session"), default="join_sampling_session"),
+        )

@@ -1,0 +1,38 @@
+"""ListSessionsResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Array,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["ListSessionsResponse"]
+
+
+@frozen(kw_only=True)
+class ListSessionsResponse(Model):
+    """One page of session ids. Era 0.36.0 only.
+
+    Attributes:
+        sessions: The ids.
+    """
+
+    sessions: list[str]
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("sessions", "sessions", Array(TEXT), required=True),)

@@ -1,0 +1,46 @@
+"""LoadWeightsResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["LoadWeightsResponse"]
+
+
+@frozen(kw_only=True)
+class LoadWeightsResponse(Model):
+    """Result of loading weights.
+
+    Attributes:
+        path: Address of the checkpoint that was loaded.
+        model_id: Model that now holds the weights. Era 0.36.0 only.
+        type_: Tag of this type.
+    """
+
+    path: str | None = field(default=None)
+    model_id: str | None = field(default=None)
+    type_: Literal["load_weights"] | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("path", "path", TEXT, nullable=True),
+            Field("model_id", "model_id", TEXT, nullable=True),
+            Field("type_", "type", Tag("load_weights"), nullable=True),
+        )

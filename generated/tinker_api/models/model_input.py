@@ -1,0 +1,58 @@
+"""ModelInput. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    Array,
+    Choice,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    from .model_input_chunk import ModelInputChunk
+
+
+__all__ = ["ModelInput"]
+
+
+@frozen(kw_only=True)
+class ModelInput(Model):
+    """What a model reads: pieces of text, image or audio in order.
+
+    Attributes:
+        chunks: The pieces. The audio piece exists in era 0.36.0 only.
+    """
+
+    chunks: list[ModelInputChunk]
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+        from .dmel_chunk import DmelChunk
+        from .encoded_text_chunk import EncodedTextChunk
+        from .image_asset_pointer_chunk import ImageAssetPointerChunk
+        from .image_chunk import ImageChunk
+
+        return (
+            Field(
+                "chunks",
+                "chunks",
+                Array(
+                    Choice(
+                        models=(
+                            EncodedTextChunk,
+                            ImageChunk,
+                            ImageAssetPointerChunk,
+                            DmelChunk,
+                        )
+                    )
+                ),
+                required=True,
+            ),
+        )

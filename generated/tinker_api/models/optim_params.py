@@ -1,0 +1,62 @@
+"""OptimParams. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+
+from ..codec import Choice, Model
+from ..errors import ParseError
+from ..types import Unknown
+
+if TYPE_CHECKING:
+    from .adam_params import AdamParams
+    from .dimuon_params import DimuonParams
+    from .optim_params_base import OptimParamsBase
+
+__all__ = ["OptimParams", "parse_optim_params"]
+
+OptimParams: TypeAlias = "DimuonParams | AdamParams | OptimParamsBase | Unknown"
+_M = TypeVar("_M", bound=Model)
+
+
+@cache
+def _codec() -> Choice:
+    from .adam_params import AdamParams
+    from .dimuon_params import DimuonParams
+    from .optim_params_base import OptimParamsBase
+
+    return Choice(
+        models=(
+            DimuonParams,
+            AdamParams,
+            OptimParamsBase,
+        )
+    )
+
+
+@overload
+def parse_optim_params(raw: Any) -> OptimParams: ...
+@overload
+def parse_optim_params(raw: Any, expected: type[_M]) -> OptimParams | _M: ...
+def parse_optim_params(raw: Any, expected: type[_M] | None = None) -> OptimParams | _M:
+    """Read a OptimParams: Step settings of an optimizer. Settings of AdamW have no tag; a tag not listed belongs to a
+    family this document does not know. Era 0.36.0 only.
+
+    Args:
+        raw: The JSON value.
+        expected: Class to read an object with when neither the decoding order nor a tag of its own
+            decides. It may be a class outside the union.
+
+    Returns:
+        A member, or `Unknown` when it cannot be told which member it is.
+
+    Raises:
+        ParseError: The object names its class, or is expected to be one, but does not fit it.
+    """
+    codec = _codec()
+    if expected is not None:
+        if type(raw) is not dict:
+            raise ParseError(f"expected an object, found {type(raw).__name__}")
+        return cast("OptimParams | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("OptimParams", codec.read(raw))

@@ -1,0 +1,38 @@
+"""OptimStepResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    NUMBER,
+    Field,
+    Model,
+    Table,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["OptimStepResponse"]
+
+
+@frozen(kw_only=True)
+class OptimStepResponse(Model):
+    """Result of an optimizer step.
+
+    Attributes:
+        metrics: Numbers about the step.
+    """
+
+    metrics: dict[str, float] | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("metrics", "metrics", Table(NUMBER), nullable=True),)

@@ -1,0 +1,64 @@
+"""OptimizerConfig. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+
+from ..codec import Choice, Model
+from ..errors import ParseError
+from ..types import Unknown
+
+if TYPE_CHECKING:
+    from .adam_optimizer_config import AdamOptimizerConfig
+    from .dimuon_optimizer_config import DimuonOptimizerConfig
+    from .optimizer_config_base import OptimizerConfigBase
+
+__all__ = ["OptimizerConfig", "parse_optimizer_config"]
+
+OptimizerConfig: TypeAlias = (
+    "AdamOptimizerConfig | DimuonOptimizerConfig | OptimizerConfigBase | Unknown"
+)
+_M = TypeVar("_M", bound=Model)
+
+
+@cache
+def _codec() -> Choice:
+    from .adam_optimizer_config import AdamOptimizerConfig
+    from .dimuon_optimizer_config import DimuonOptimizerConfig
+    from .optimizer_config_base import OptimizerConfigBase
+
+    return Choice(
+        models=(
+            AdamOptimizerConfig,
+            DimuonOptimizerConfig,
+            OptimizerConfigBase,
+        )
+    )
+
+
+@overload
+def parse_optimizer_config(raw: Any) -> OptimizerConfig: ...
+@overload
+def parse_optimizer_config(raw: Any, expected: type[_M]) -> OptimizerConfig | _M: ...
+def parse_optimizer_config(raw: Any, expected: type[_M] | None = None) -> OptimizerConfig | _M:
+    """Read a OptimizerConfig: Family of optimizer. An object without a tag means adamw; a tag not listed belongs to a
+    family this document does not know. Era 0.36.0 only.
+
+    Args:
+        raw: The JSON value.
+        expected: Class to read an object with when neither the decoding order nor a tag of its own
+            decides. It may be a class outside the union.
+
+    Returns:
+        A member, or `Unknown` when it cannot be told which member it is.
+
+    Raises:
+        ParseError: The object names its class, or is expected to be one, but does not fit it.
+    """
+    codec = _codec()
+    if expected is not None:
+        if type(raw) is not dict:
+            raise ParseError(f"expected an object, found {type(raw).__name__}")
+        return cast("OptimizerConfig | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("OptimizerConfig", codec.read(raw))

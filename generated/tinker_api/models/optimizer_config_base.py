@@ -1,0 +1,38 @@
+"""OptimizerConfigBase. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["OptimizerConfigBase"]
+
+
+@frozen(kw_only=True)
+class OptimizerConfigBase(Model):
+    """Any optimizer family this document does not know by name. Its further keys are kept and
+    passed on untouched. Era 0.36.0 only.
+
+    Attributes:
+        type_: Name of the family.
+    """
+
+    type_: str
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("type_", "type", TEXT, required=True),)

@@ -1,0 +1,51 @@
+"""PendingFutureBody. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["PendingFutureBody"]
+
+
+@frozen(kw_only=True)
+class PendingFutureBody(Model):
+    """What a 408 answer to a poll may carry. Every key may be missing, as may the body.
+
+    Attributes:
+        type_: Usually try_again.
+        request_id: Id of the pending request.
+        queue_state: Why it is pending.
+        queue_state_reason: Explanation of the queue state for the user. Era 0.36.0 only.
+        detail: Explanation some servers give instead.
+    """
+
+    type_: str | None = field(default=None)
+    request_id: str | None = field(default=None)
+    queue_state: str | None = field(default=None)
+    queue_state_reason: str | None = field(default=None)
+    detail: str | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("type_", "type", TEXT, nullable=True),
+            Field("request_id", "request_id", TEXT, nullable=True),
+            Field("queue_state", "queue_state", TEXT, nullable=True),
+            Field("queue_state_reason", "queue_state_reason", TEXT, nullable=True),
+            Field("detail", "detail", TEXT, nullable=True),
+        )

@@ -1,0 +1,47 @@
+"""PromptProvenanceSpan. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    INTEGER,
+    TEXT,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["PromptProvenanceSpan"]
+
+
+@frozen(kw_only=True)
+class PromptProvenanceSpan(Model):
+    """Run of tokens taken from the prompt of an earlier sample. Only the protobuf body carries it;
+    this is its JSON mapping. Era 0.36.0 only.
+
+    Attributes:
+        sequence_id: Id of the earlier sequence.
+        offset: First token taken.
+        length: Number of tokens taken.
+    """
+
+    sequence_id: str
+    offset: int = field(default=0)
+    length: int
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("sequence_id", "sequence_id", TEXT, required=True),
+            Field("offset", "offset", INTEGER, default=0),
+            Field("length", "length", INTEGER, required=True),
+        )

@@ -1,0 +1,43 @@
+"""SamplingSampleBillingEvent. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    INTEGER,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["SamplingSampleBillingEvent"]
+
+
+@frozen(kw_only=True)
+class SamplingSampleBillingEvent(Model):
+    """Tokens sampled. Era 0.36.0 only.
+
+    Attributes:
+        type_: Tag of this type.
+        token_count: Number of tokens.
+    """
+
+    type_: Literal["sampling_sample"] = field(default="sampling_sample")
+    token_count: int
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("type_", "type", Tag("sampling_sample"), default="sampling_sample"),
+            Field("token_count", "token_count", INTEGER, required=True),
+        )

@@ -1,0 +1,43 @@
+"""SaveWeightsExternalResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["SaveWeightsExternalResponse"]
+
+
+@frozen(kw_only=True)
+class SaveWeightsExternalResponse(Model):
+    """What a client shows its user after a save for download. Era 0.36.0 only.
+
+    Attributes:
+        path: Address of the checkpoint.
+        type_: Tag of this type.
+    """
+
+    path: str
+    type_: Literal["save_weights_external"] | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("path", "path", TEXT, required=True),
+            Field("type_", "type", Tag("save_weights_external"), nullable=True),
+        )

@@ -1,0 +1,47 @@
+"""SaveWeightsExternalResponseInternal. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    INTEGER,
+    TEXT,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["SaveWeightsExternalResponseInternal"]
+
+
+@frozen(kw_only=True)
+class SaveWeightsExternalResponseInternal(Model):
+    """Result of a save for download as the server sends it. Era 0.36.0 only.
+
+    Attributes:
+        path: Address of the checkpoint.
+        size_bytes: Size of the files.
+        type_: Tag of this type.
+    """
+
+    path: str | None = field(default=None)
+    size_bytes: int | None = field(default=None)
+    type_: Literal["save_weights_external"] | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("path", "path", TEXT, nullable=True),
+            Field("size_bytes", "size_bytes", INTEGER, nullable=True),
+            Field("type_", "type", Tag("save_weights_external"), nullable=True),
+        )

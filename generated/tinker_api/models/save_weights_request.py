@@ -1,0 +1,62 @@
+"""SaveWeightsRequest. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    BOOLEAN,
+    INTEGER,
+    TEXT,
+    Field,
+    Model,
+    Table,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["SaveWeightsRequest"]
+
+
+@frozen(kw_only=True)
+class SaveWeightsRequest(Model):
+    """Saves the model and its optimizer for later training; answered with a future.
+
+    Attributes:
+        model_id: Model meant.
+        path: Name of the checkpoint within the run; absent lets the server choose.
+        seq_id: Number of this request among all training and weight requests of the model, counted
+            from 1. A repeat with the same number is the same request.
+        ttl_seconds: Seconds until the checkpoint is deleted; absent keeps it. Era 0.36.0 only.
+        overwrite: Whether a checkpoint of the same name may be replaced. Era 0.36.0 only.
+        user_metadata: Labels kept with the checkpoint. Era 0.36.0 only.
+        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+    """
+
+    model_id: str
+    path: str | None = field(default=None)
+    seq_id: int | None = field(default=None)
+    ttl_seconds: int | None = field(default=None)
+    overwrite: bool = field(default=False)
+    user_metadata: dict[str, str] | None = field(default=None)
+    type_: Literal["save_weights"] = field(default="save_weights")
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("model_id", "model_id", TEXT, required=True),
+            Field("path", "path", TEXT, nullable=True),
+            Field("seq_id", "seq_id", INTEGER, nullable=True),
+            Field("ttl_seconds", "ttl_seconds", INTEGER, nullable=True),
+            Field("overwrite", "overwrite", BOOLEAN, default=False),
+            Field("user_metadata", "user_metadata", Table(TEXT), nullable=True),
+            Field("type_", "type", Tag("save_weights"), default="save_weights"),
+        )

@@ -1,0 +1,43 @@
+"""SessionCancelled. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["SessionCancelled"]
+
+
+@frozen(kw_only=True)
+class SessionCancelled(Model):
+    """The session was ended from outside. Era 0.36.0 only.
+
+    Attributes:
+        type_: Tag of this type.
+        detail: Explanation for people.
+    """
+
+    type_: Literal["cancelled"] = field(default="cancelled")
+    detail: str | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("type_", "type", Tag("cancelled"), default="cancelled"),
+            Field("detail", "detail", TEXT, nullable=True),
+        )

@@ -1,0 +1,59 @@
+"""SessionEndEvent. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    INTEGER,
+    MOMENT,
+    TEXT,
+    Field,
+    Model,
+    Tag,
+    one_of,
+)
+
+if TYPE_CHECKING:
+    from .severity import Severity
+
+
+__all__ = ["SessionEndEvent"]
+
+
+@frozen(kw_only=True)
+class SessionEndEvent(Model):
+    """A session was closed.
+
+    Attributes:
+        duration: How long it lasted, as hours, minutes and seconds with colons (not ISO 8601).
+        event: Tag of this type.
+        event_id: Random id of the event.
+        event_session_index: Number of the event within its session, counted from 0.
+        severity: How grave a telemetry event is.
+        timestamp: When it happened.
+    """
+
+    duration: str
+    event: Literal["SESSION_END"] = field(default="SESSION_END")
+    event_id: str
+    event_session_index: int
+    severity: Severity = field(validator=one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
+    timestamp: datetime.datetime
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("duration", "duration", TEXT, required=True),
+            Field("event", "event", Tag("SESSION_END"), required=True, default="SESSION_END"),
+            Field("event_id", "event_id", TEXT, required=True),
+            Field("event_session_index", "event_session_index", INTEGER, required=True),
+            Field("severity", "severity", TEXT, required=True),
+            Field("timestamp", "timestamp", MOMENT, required=True),
+        )

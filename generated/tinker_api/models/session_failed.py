@@ -1,0 +1,64 @@
+"""SessionFailed. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Choice,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    from .session_failed_reason import SessionFailedReason
+
+
+__all__ = ["SessionFailed"]
+
+
+@frozen(kw_only=True)
+class SessionFailed(Model):
+    """The session failed. Era 0.36.0 only.
+
+    Attributes:
+        type_: Tag of this type.
+        category: Whose fault a failed session is. Era 0.36.0 only. Further values may appear.
+        reason: What made a session fail. Era 0.36.0 only.
+        message: Explanation for people.
+    """
+
+    type_: Literal["failed"] = field(default="failed")
+    category: str
+    reason: SessionFailedReason
+    message: str
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+        from .session_failed_request_reason import SessionFailedRequestReason
+        from .session_failed_sampling_session_reason import SessionFailedSamplingSessionReason
+        from .session_failed_training_run_reason import SessionFailedTrainingRunReason
+
+        return (
+            Field("type_", "type", Tag("failed"), default="failed"),
+            Field("category", "category", TEXT, required=True),
+            Field(
+                "reason",
+                "reason",
+                Choice(
+                    models=(
+                        SessionFailedRequestReason,
+                        SessionFailedTrainingRunReason,
+                        SessionFailedSamplingSessionReason,
+                    )
+                ),
+                required=True,
+            ),
+            Field("message", "message", TEXT, required=True),
+        )

@@ -1,0 +1,46 @@
+"""SessionFailedRequestReason. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["SessionFailedRequestReason"]
+
+
+@frozen(kw_only=True)
+class SessionFailedRequestReason(Model):
+    """A single request failed. Era 0.36.0 only.
+
+    Attributes:
+        type_: Tag of this type.
+        request_id: Id of the request.
+        request_type: Kind of the request.
+    """
+
+    type_: Literal["request"] = field(default="request")
+    request_id: str
+    request_type: str
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("type_", "type", Tag("request"), default="request"),
+            Field("request_id", "request_id", TEXT, required=True),
+            Field("request_type", "request_type", TEXT, required=True),
+        )

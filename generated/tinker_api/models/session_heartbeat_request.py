@@ -1,0 +1,43 @@
+"""SessionHeartbeatRequest. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["SessionHeartbeatRequest"]
+
+
+@frozen(kw_only=True)
+class SessionHeartbeatRequest(Model):
+    """Tells the server that the client behind a session is still alive.
+
+    Attributes:
+        session_id: Session to keep alive.
+        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+    """
+
+    session_id: str
+    type_: Literal["session_heartbeat"] = field(default="session_heartbeat")
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("session_id", "session_id", TEXT, required=True),
+            Field("type_", "type", Tag("session_heartbeat"), default="session_heartbeat"),
+        )

@@ -1,0 +1,37 @@
+"""SessionHeartbeatResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["SessionHeartbeatResponse"]
+
+
+@frozen(kw_only=True)
+class SessionHeartbeatResponse(Model):
+    """Receipt for a heartbeat; carries nothing but its tag.
+
+    Attributes:
+        type_: Tag of this type.
+    """
+
+    type_: Literal["session_heartbeat"] = field(default="session_heartbeat")
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("type_", "type", Tag("session_heartbeat"), default="session_heartbeat"),)

@@ -1,0 +1,67 @@
+"""SessionStatus. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+
+from ..codec import Choice, Model
+from ..errors import ParseError
+from ..types import Unknown
+
+if TYPE_CHECKING:
+    from .client_session_finished import ClientSessionFinished
+    from .session_active import SessionActive
+    from .session_cancelled import SessionCancelled
+    from .session_failed import SessionFailed
+
+__all__ = ["SessionStatus", "parse_session_status"]
+
+SessionStatus: TypeAlias = (
+    "SessionFailed | SessionCancelled | ClientSessionFinished | SessionActive | Unknown"
+)
+_M = TypeVar("_M", bound=Model)
+
+
+@cache
+def _codec() -> Choice:
+    from .client_session_finished import ClientSessionFinished
+    from .session_active import SessionActive
+    from .session_cancelled import SessionCancelled
+    from .session_failed import SessionFailed
+
+    return Choice(
+        models=(
+            SessionFailed,
+            SessionCancelled,
+            ClientSessionFinished,
+            SessionActive,
+        )
+    )
+
+
+@overload
+def parse_session_status(raw: Any) -> SessionStatus: ...
+@overload
+def parse_session_status(raw: Any, expected: type[_M]) -> SessionStatus | _M: ...
+def parse_session_status(raw: Any, expected: type[_M] | None = None) -> SessionStatus | _M:
+    """Read a SessionStatus: How a session stands. A server may leave the tag out, in which case the keys decide; an
+    object that fits several members is then of no known kind. Era 0.36.0 only.
+
+    Args:
+        raw: The JSON value.
+        expected: Class to read an object with when neither the decoding order nor a tag of its own
+            decides. It may be a class outside the union.
+
+    Returns:
+        A member, or `Unknown` when it cannot be told which member it is.
+
+    Raises:
+        ParseError: The object names its class, or is expected to be one, but does not fit it.
+    """
+    codec = _codec()
+    if expected is not None:
+        if type(raw) is not dict:
+            raise ParseError(f"expected an object, found {type(raw).__name__}")
+        return cast("SessionStatus | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("SessionStatus", codec.read(raw))

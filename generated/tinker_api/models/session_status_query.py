@@ -1,0 +1,66 @@
+"""SessionStatusQuery. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+
+from ..codec import Choice, Model
+from ..errors import ParseError
+from ..types import Unknown
+
+if TYPE_CHECKING:
+    from .active_session_status_query import ActiveSessionStatusQuery
+    from .cancelled_session_status_query import CancelledSessionStatusQuery
+    from .client_finished_session_status_query import ClientFinishedSessionStatusQuery
+    from .failed_session_status_query import FailedSessionStatusQuery
+
+__all__ = ["SessionStatusQuery", "parse_session_status_query"]
+
+SessionStatusQuery: TypeAlias = "ActiveSessionStatusQuery | CancelledSessionStatusQuery | FailedSessionStatusQuery | ClientFinishedSessionStatusQuery | Unknown"
+_M = TypeVar("_M", bound=Model)
+
+
+@cache
+def _codec() -> Choice:
+    from .active_session_status_query import ActiveSessionStatusQuery
+    from .cancelled_session_status_query import CancelledSessionStatusQuery
+    from .client_finished_session_status_query import ClientFinishedSessionStatusQuery
+    from .failed_session_status_query import FailedSessionStatusQuery
+
+    return Choice(
+        models=(
+            ActiveSessionStatusQuery,
+            CancelledSessionStatusQuery,
+            FailedSessionStatusQuery,
+            ClientFinishedSessionStatusQuery,
+        )
+    )
+
+
+@overload
+def parse_session_status_query(raw: Any) -> SessionStatusQuery: ...
+@overload
+def parse_session_status_query(raw: Any, expected: type[_M]) -> SessionStatusQuery | _M: ...
+def parse_session_status_query(
+    raw: Any, expected: type[_M] | None = None
+) -> SessionStatusQuery | _M:
+    """Read a SessionStatusQuery: A state of sessions to search for. Era 0.36.0 only.
+
+    Args:
+        raw: The JSON value.
+        expected: Class to read an object with when neither the decoding order nor a tag of its own
+            decides. It may be a class outside the union.
+
+    Returns:
+        A member, or `Unknown` when it cannot be told which member it is.
+
+    Raises:
+        ParseError: The object names its class, or is expected to be one, but does not fit it.
+    """
+    codec = _codec()
+    if expected is not None:
+        if type(raw) is not dict:
+            raise ParseError(f"expected an object, found {type(raw).__name__}")
+        return cast("SessionStatusQuery | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("SessionStatusQuery", codec.read(raw))

@@ -1,0 +1,47 @@
+"""SetCheckpointTtlRequest. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    INTEGER,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["SetCheckpointTtlRequest"]
+
+
+@frozen(kw_only=True)
+class SetCheckpointTtlRequest(Model):
+    """Sets or removes the expiry of a checkpoint. Era 0.36.0 only.
+
+    Attributes:
+        ttl_seconds: Seconds from now until deletion, from one hour to ten years; null removes the
+            expiry.
+    """
+
+    ttl_seconds: int | None
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field(
+                "ttl_seconds",
+                "ttl_seconds",
+                INTEGER,
+                required=True,
+                nullable=True,
+                null_matters=True,
+            ),
+        )

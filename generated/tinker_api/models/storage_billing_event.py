@@ -1,0 +1,43 @@
+"""StorageBillingEvent. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    NUMBER,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["StorageBillingEvent"]
+
+
+@frozen(kw_only=True)
+class StorageBillingEvent(Model):
+    """Storage held. Era 0.36.0 only.
+
+    Attributes:
+        type_: Tag of this type.
+        gigabyte_hours: Gigabytes times hours.
+    """
+
+    type_: Literal["storage"] = field(default="storage")
+    gigabyte_hours: float
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("type_", "type", Tag("storage"), default="storage"),
+            Field("gigabyte_hours", "gigabyte_hours", NUMBER, required=True),
+        )

@@ -1,0 +1,50 @@
+"""SupportedModel. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    BOOLEAN,
+    INTEGER,
+    TEXT,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["SupportedModel"]
+
+
+@frozen(kw_only=True)
+class SupportedModel(Model):
+    """One base model the server offers.
+
+    Attributes:
+        model_name: Name to pass as base_model.
+        max_context_length: Longest sequence, in tokens, the model takes. Era 0.36.0 only.
+        trainable: Whether models can be trained from it. Era 0.36.0 only.
+        sampleable: Whether it can be sampled from. Era 0.36.0 only.
+    """
+
+    model_name: str | None = field(default=None)
+    max_context_length: int | None = field(default=None)
+    trainable: bool | None = field(default=None)
+    sampleable: bool | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("model_name", "model_name", TEXT, nullable=True),
+            Field("max_context_length", "max_context_length", INTEGER, nullable=True),
+            Field("trainable", "trainable", BOOLEAN, nullable=True),
+            Field("sampleable", "sampleable", BOOLEAN, nullable=True),
+        )

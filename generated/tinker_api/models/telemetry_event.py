@@ -1,0 +1,66 @@
+"""TelemetryEvent. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+
+from ..codec import Choice, Model
+from ..errors import ParseError
+from ..types import Unknown
+
+if TYPE_CHECKING:
+    from .generic_event import GenericEvent
+    from .session_end_event import SessionEndEvent
+    from .session_start_event import SessionStartEvent
+    from .unhandled_exception_event import UnhandledExceptionEvent
+
+__all__ = ["TelemetryEvent", "parse_telemetry_event"]
+
+TelemetryEvent: TypeAlias = (
+    "SessionStartEvent | SessionEndEvent | UnhandledExceptionEvent | GenericEvent | Unknown"
+)
+_M = TypeVar("_M", bound=Model)
+
+
+@cache
+def _codec() -> Choice:
+    from .generic_event import GenericEvent
+    from .session_end_event import SessionEndEvent
+    from .session_start_event import SessionStartEvent
+    from .unhandled_exception_event import UnhandledExceptionEvent
+
+    return Choice(
+        models=(
+            SessionStartEvent,
+            SessionEndEvent,
+            UnhandledExceptionEvent,
+            GenericEvent,
+        )
+    )
+
+
+@overload
+def parse_telemetry_event(raw: Any) -> TelemetryEvent: ...
+@overload
+def parse_telemetry_event(raw: Any, expected: type[_M]) -> TelemetryEvent | _M: ...
+def parse_telemetry_event(raw: Any, expected: type[_M] | None = None) -> TelemetryEvent | _M:
+    """Read a TelemetryEvent: Something that happened in a client.
+
+    Args:
+        raw: The JSON value.
+        expected: Class to read an object with when neither the decoding order nor a tag of its own
+            decides. It may be a class outside the union.
+
+    Returns:
+        A member, or `Unknown` when it cannot be told which member it is.
+
+    Raises:
+        ParseError: The object names its class, or is expected to be one, but does not fit it.
+    """
+    codec = _codec()
+    if expected is not None:
+        if type(raw) is not dict:
+            raise ParseError(f"expected an object, found {type(raw).__name__}")
+        return cast("TelemetryEvent | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("TelemetryEvent", codec.read(raw))

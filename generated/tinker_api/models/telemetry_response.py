@@ -1,0 +1,37 @@
+"""TelemetryResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["TelemetryResponse"]
+
+
+@frozen(kw_only=True)
+class TelemetryResponse(Model):
+    """Receipt for a telemetry batch.
+
+    Attributes:
+        status: Whether the batch was taken.
+    """
+
+    status: str
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("status", "status", TEXT, required=True),)

@@ -1,0 +1,43 @@
+"""TrainingBillingEvent. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    INTEGER,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["TrainingBillingEvent"]
+
+
+@frozen(kw_only=True)
+class TrainingBillingEvent(Model):
+    """Tokens trained on. Era 0.36.0 only.
+
+    Attributes:
+        type_: Tag of this type.
+        token_count: Number of tokens.
+    """
+
+    type_: Literal["training"] = field(default="training")
+    token_count: int
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("type_", "type", Tag("training"), default="training"),
+            Field("token_count", "token_count", INTEGER, required=True),
+        )

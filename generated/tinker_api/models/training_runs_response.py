@@ -1,0 +1,46 @@
+"""TrainingRunsResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    Array,
+    Field,
+    Model,
+    Object,
+)
+
+if TYPE_CHECKING:
+    from .cursor import Cursor
+    from .training_run import TrainingRun
+
+
+__all__ = ["TrainingRunsResponse"]
+
+
+@frozen(kw_only=True)
+class TrainingRunsResponse(Model):
+    """One page of training runs.
+
+    Attributes:
+        training_runs: The runs.
+        cursor: Page position of a list.
+    """
+
+    training_runs: list[TrainingRun]
+    cursor: Cursor
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+        from .cursor import Cursor
+        from .training_run import TrainingRun
+
+        return (
+            Field("training_runs", "training_runs", Array(Object(TrainingRun)), required=True),
+            Field("cursor", "cursor", Object(Cursor), required=True),
+        )

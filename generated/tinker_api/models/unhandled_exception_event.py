@@ -1,0 +1,71 @@
+"""UnhandledExceptionEvent. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    INTEGER,
+    MOMENT,
+    TEXT,
+    Field,
+    Model,
+    Tag,
+    one_of,
+)
+
+if TYPE_CHECKING:
+    from .severity import Severity
+
+
+__all__ = ["UnhandledExceptionEvent"]
+
+
+@frozen(kw_only=True)
+class UnhandledExceptionEvent(Model):
+    """An exception reached the edge of the client.
+
+    Attributes:
+        error_message: Text of the exception.
+        error_type: Class of the exception.
+        event: Tag of this type.
+        event_id: Random id of the event.
+        event_session_index: Number of the event within its session, counted from 0.
+        severity: How grave a telemetry event is.
+        timestamp: When it happened.
+        traceback: Where it came from.
+    """
+
+    error_message: str
+    error_type: str
+    event: Literal["UNHANDLED_EXCEPTION"] = field(default="UNHANDLED_EXCEPTION")
+    event_id: str
+    event_session_index: int
+    severity: Severity = field(validator=one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
+    timestamp: datetime.datetime
+    traceback: str | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("error_message", "error_message", TEXT, required=True),
+            Field("error_type", "error_type", TEXT, required=True),
+            Field(
+                "event",
+                "event",
+                Tag("UNHANDLED_EXCEPTION"),
+                required=True,
+                default="UNHANDLED_EXCEPTION",
+            ),
+            Field("event_id", "event_id", TEXT, required=True),
+            Field("event_session_index", "event_session_index", INTEGER, required=True),
+            Field("severity", "severity", TEXT, required=True),
+            Field("timestamp", "timestamp", MOMENT, required=True),
+            Field("traceback", "traceback", TEXT, nullable=True),
+        )

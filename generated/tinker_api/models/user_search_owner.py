@@ -1,0 +1,44 @@
+"""UserSearchOwner. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Array,
+    Field,
+    Model,
+    Tag,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["UserSearchOwner"]
+
+
+@frozen(kw_only=True)
+class UserSearchOwner(Model):
+    """Sessions of certain users. Era 0.36.0 only.
+
+    Attributes:
+        type_: Tag of this type.
+        owner_urns: One to ten user ids.
+    """
+
+    type_: Literal["user"] = field(default="user")
+    owner_urns: list[str]
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("type_", "type", Tag("user"), default="user"),
+            Field("owner_urns", "owner_urns", Array(TEXT), required=True),
+        )

@@ -1,0 +1,59 @@
+"""ValidationErrorItem. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    INTEGER,
+    TEXT,
+    Array,
+    Choice,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["ValidationErrorItem"]
+
+
+@frozen(kw_only=True)
+class ValidationErrorItem(Model):
+    """One value of a request that the server refused.
+
+    Attributes:
+        type_: Short name of the rule broken.
+        loc: Keys and indexes leading to the value.
+        msg: Explanation.
+    """
+
+    type_: str | None = field(default=None)
+    loc: list[str | int] | None = field(default=None)
+    msg: str | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("type_", "type", TEXT),
+            Field(
+                "loc",
+                "loc",
+                Array(
+                    Choice(
+                        others=(
+                            TEXT,
+                            INTEGER,
+                        )
+                    )
+                ),
+            ),
+            Field("msg", "msg", TEXT),
+        )

@@ -1,0 +1,37 @@
+"""WeightsInfoRequest. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["WeightsInfoRequest"]
+
+
+@frozen(kw_only=True)
+class WeightsInfoRequest(Model):
+    """Asks what a checkpoint is. Era 0.36.0 only.
+
+    Attributes:
+        tinker_path: Address of the checkpoint.
+    """
+
+    tinker_path: str
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (Field("tinker_path", "tinker_path", TEXT, required=True),)

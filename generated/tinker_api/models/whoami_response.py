@@ -1,0 +1,46 @@
+"""WhoamiResponse. Generated file: run `nox -s regenerate` instead of editing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ..codec import (
+    TEXT,
+    Field,
+    Model,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["WhoamiResponse"]
+
+
+@frozen(kw_only=True)
+class WhoamiResponse(Model):
+    """Who the caller is, according to the token in use. Never sent over HTTP: the client builds
+    it. Era 0.36.0 only.
+
+    Attributes:
+        user_urn: Id of the user.
+        org_urn: Id of the organization.
+        email: Address of the user, when the token carries one.
+    """
+
+    user_urn: str
+    org_urn: str
+    email: str | None = field(default=None)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    _wire: Any = field(default=None, init=False, repr=False, eq=False)
+
+    @classmethod
+    def _fields(cls) -> tuple[Field, ...]:
+
+        return (
+            Field("user_urn", "user_urn", TEXT, required=True),
+            Field("org_urn", "org_urn", TEXT, required=True),
+            Field("email", "email", TEXT, nullable=True),
+        )
