@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinker_ext._reply_parts import ReplyParts
 from tinker_ext.errors import APIConnectionError, APIResponseValidationError, APITimeoutError
 
 Sent = bool | None
@@ -70,7 +71,7 @@ class ReplyTooLargeError(APIResponseValidationError):
     default_hint = "If the reply is honest, raise the size limit of the configuration."
 
     def __init__(self, message: str, status: int = 200) -> None:
-        super().__init__((status, {}, b"", None), None, message)
+        super().__init__(ReplyParts(status, {}, b"", None), None, message)
 
     def _public_args(self) -> tuple[Any, ...]:
         return (self.message, self.status_code)

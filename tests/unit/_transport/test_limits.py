@@ -1,0 +1,302 @@
+"""Limits: fairness, O(1) cost, byte budget, shared back-off and convergence."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tracemalloc
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from virtual_clock import run_virtual
+
+from tinker_ext._transport import AdaptiveLimit, ByteBudget, FairQueue, shared_backoff
+
+
+def test_keys_take_turns() -> None:
+    """M23: a sampler with many queued requests does not hold up another."""
+
+    async def main() -> None:
+        queue = FairQueue(1)
+        served: list[str] = []
+
+        async def work(key: str) -> None:
+            async with queue.slot(key):
+                served.append(key)
+                await asyncio.sleep(1)
+
+        greedy = [asyncio.ensure_future(work("greedy")) for _ in range(50)]
+        await asyncio.sleep(0.5)
+        small = [asyncio.ensure_future(work("small")) for _ in range(3)]
+        await asyncio.gather(*greedy, *small)
+        assert [i for i, key in enumerate(served) if key == "small"] == [2, 4, 6]
+        assert Counter(served) == {"greedy": 50, "small": 3}
+
+    run_virtual(main())
+
+
+def test_each_key_keeps_its_order() -> None:
+    """M23: requests of one sampler leave in call order."""
+
+    async def main() -> None:
+        queue = FairQueue(3)
+        served: list[tuple[int, int]] = []
+
+        async def work(key: int, number: int) -> None:
+            async with queue.slot(key):
+                served.append((key, number))
+                await asyncio.sleep(0.01)
+
+        await asyncio.gather(*(work(n % 4, n) for n in range(200)))
+        for key in range(4):
+            numbers = [number for who, number in served if who == key]
+            assert numbers == sorted(numbers)
+
+    run_virtual(main())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    limit=st.integers(1, 5),
+    works=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 4), st.booleans(), st.integers(0, 6)),
+        max_size=40,
+    ),
+    resizes=st.lists(st.tuples(st.integers(0, 8), st.integers(1, 6)), max_size=4),
+)
+def test_slots_are_never_lost(
+    limit: int,
+    works: list[tuple[int, int, bool, int]],
+    resizes: list[tuple[int, int]],
+) -> None:
+    """M19, M23: whatever is cancelled or resized, the limit holds and every slot comes back."""
+
+    async def main() -> None:
+        queue = FairQueue(limit)
+        highest = limit
+        held = 0
+
+        async def work(key: int, seconds: int) -> None:
+            nonlocal held
+            async with queue.slot(key):
+                held += 1
+                try:
+                    assert held <= highest
+                    await asyncio.sleep(seconds)
+                finally:
+                    held -= 1
+
+        async def resize(when: int, size: int) -> None:
+            nonlocal highest
+            await asyncio.sleep(when)
+            highest = max(highest, size)
+            queue.resize(size)
+
+        loop = asyncio.get_running_loop()
+        tasks = []
+        for key, seconds, cancelled, when in works:
+            task = asyncio.ensure_future(work(key, seconds))
+            if cancelled:
+                loop.call_later(when, task.cancel)
+            tasks.append(task)
+        changes = [asyncio.ensure_future(resize(*each)) for each in resizes]
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*changes)
+        assert not [r for r in results if isinstance(r, AssertionError)]
+        assert (queue.held, queue.waiting) == (0, 0)
+        await asyncio.wait_for(queue.acquire(), 1)
+
+    run_virtual(main())
+
+
+def test_memory_of_waiters() -> None:
+    """M23: a waiter costs less than 2 KB with its task, and dead ones do not pile up."""
+
+    async def main() -> None:
+        queue = FairQueue(1)
+        await queue.acquire()
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        waiters = [asyncio.ensure_future(queue.acquire(n % 10)) for n in range(5_000)]
+        await asyncio.sleep(0)
+        grown = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        assert queue.waiting == 5_000
+        assert grown / 5_000 < 2048
+        for waiter in waiters:
+            waiter.cancel()
+        await asyncio.gather(*waiters, return_exceptions=True)
+        assert queue.waiting == 0
+        assert not queue._lines
+
+    run_virtual(main())
+
+
+def test_work_per_request_does_not_grow_with_the_queue() -> None:
+    """M23: the number of steps per hand-over is the same with 100 and with 10,000 waiting."""
+
+    async def steps(count: int) -> float:
+        queue = FairQueue(1)
+        await queue.acquire()
+        for number in range(count):
+            task = asyncio.ensure_future(queue.acquire(number % 100))
+            task.add_done_callback(lambda _: None)
+        await asyncio.sleep(0)
+        executed = 0
+
+        def trace(*_: object) -> object:
+            nonlocal executed
+            executed += 1
+            return trace
+
+        sys.settrace(trace)
+        try:
+            for _ in range(50):
+                queue.release()
+        finally:
+            sys.settrace(None)
+        return executed / 50
+
+    few, many = run_virtual(steps(200)), run_virtual(steps(10_000))
+    assert many <= few * 1.5
+
+
+def test_byte_budget_overdraws_by_one_request() -> None:
+    """M23: admits while the rest is not negative, so one request may overdraw (WIRE 4.8)."""
+
+    async def main() -> None:
+        budget = ByteBudget(100)
+        await asyncio.wait_for(budget.acquire(90), 1)
+        await asyncio.wait_for(budget.acquire(500), 1)
+        assert budget.left == -490
+        third = asyncio.ensure_future(budget.acquire(1))
+        await asyncio.sleep(1)
+        assert not third.done()
+        budget.release(500)
+        await asyncio.wait_for(third, 1)
+        assert budget.left == 9
+        budget.release(90)
+        budget.release(1)
+        assert budget.left == 100
+
+    run_virtual(main())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 300), st.integers(0, 3), st.booleans(), st.integers(0, 5)),
+        max_size=30,
+    )
+)
+def test_byte_budget_comes_back_whole(works: list[tuple[int, int, bool, int]]) -> None:
+    """M19, M23: cancellation loses no byte and order is kept."""
+
+    async def main() -> None:
+        budget = ByteBudget(200)
+        admitted: list[int] = []
+
+        async def work(number: int, size: int, seconds: int) -> None:
+            async with budget.held(size):
+                admitted.append(number)
+                await asyncio.sleep(seconds)
+
+        loop = asyncio.get_running_loop()
+        tasks = []
+        for number, (size, seconds, cancelled, when) in enumerate(works):
+            task = asyncio.ensure_future(work(number, size, seconds))
+            if cancelled:
+                loop.call_later(when, task.cancel)
+            tasks.append(task)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert budget.left == 200
+        assert admitted == sorted(admitted)
+
+    run_virtual(main())
+
+
+def test_backoff_is_shared_by_server_and_key() -> None:
+    """M23: a 429 makes every sampler with this server and key wait, and nobody else."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        shared_backoff("http://a", "k").pause(5.0)
+        shared_backoff("http://a", "k").pause(1.0)  # a shorter pause changes nothing
+        await shared_backoff("http://a", "other").wait()
+        await shared_backoff("http://b", "k").wait()
+        assert loop.time() == 0.0
+        await shared_backoff("http://a", "k").wait()
+        assert loop.time() == pytest.approx(5.0)
+        assert shared_backoff("http://a", "k").recent()
+        await asyncio.sleep(10.0)
+        assert not shared_backoff("http://a", "k").recent()
+
+    run_virtual(main())
+
+
+def test_pause_made_longer_while_waiting() -> None:
+    """M23: whoever waits already waits for the longer pause too."""
+
+    async def main() -> None:
+        backoff = shared_backoff("http://a", "k")
+        backoff.pause(2.0)
+        asyncio.get_running_loop().call_later(1.0, backoff.pause, 3.0)
+        await backoff.wait()
+        assert asyncio.get_running_loop().time() == pytest.approx(4.0)
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("admits", [3, 40, 150, 5000])
+def test_limit_converges_to_what_the_server_admits(admits: int) -> None:
+    """M23: additive increase, multiplicative decrease, settles at the server's own limit."""
+
+    async def main() -> None:
+        queue = FairQueue(32)
+        limit = AdaptiveLimit(32, cap=300, on_change=queue.resize)
+        loop = asyncio.get_running_loop()
+        inside = 0
+        refused = 0
+        stop = False
+        seen: list[int] = []
+
+        async def worker() -> None:
+            nonlocal inside, refused
+            while not stop:
+                async with queue.slot():
+                    started = loop.time()
+                    if inside >= admits:
+                        refused += 1
+                        limit.refused(started=started)
+                        await asyncio.sleep(0.01)
+                        continue
+                    inside += 1
+                    try:
+                        await asyncio.sleep(0.1)
+                    finally:
+                        inside -= 1
+                    limit.accepted(in_flight=queue.held)
+
+        workers = [asyncio.ensure_future(worker()) for _ in range(400)]
+        await asyncio.sleep(8)
+        for _ in range(20):
+            await asyncio.sleep(0.5)
+            seen.append(limit.value)
+        stop = True
+        for each in workers:
+            each.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        middle = sorted(seen)[len(seen) // 2]
+        assert min(admits, 300) * 0.6 <= middle <= min(admits + 2, 300)
+
+    run_virtual(main())
+
+
+def test_idle_client_does_not_grow_its_limit() -> None:
+    """M23: success with few in flight says nothing about the limit."""
+    limit = AdaptiveLimit(64)
+    for _ in range(1000):
+        limit.accepted(in_flight=3)
+    assert limit.value == 64

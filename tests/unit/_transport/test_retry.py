@@ -1,0 +1,329 @@
+"""The retry table against a plain second reading of the rules, and the loop that obeys it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from itertools import product
+from typing import Any
+
+import pytest
+from virtual_clock import run_virtual
+
+from tinker_ext._transport import (
+    ConnectError,
+    ConnectionLostError,
+    ExchangeTimeoutError,
+    Lane,
+    MalformedReplyError,
+    RedirectRefusedError,
+    Reply,
+    ReplyTooLargeError,
+    RetryBudget,
+    RetryRule,
+)
+from tinker_ext._transport.retry import Accept, Fail, Outcome, Retry, Timing, run, verdict
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+STATUSES = [200, 201, 204, 299, 300, 302, 400, 401, 402, 403, 404, 408, 409, 410, 413, 422, 429]
+STATUSES += [500, 501, 502, 503, 504, 520, 599]
+
+
+def at(seconds: float) -> str:
+    return format_datetime(NOW + timedelta(seconds=seconds), usegmt=True)
+
+
+HEADERS: dict[str, dict[str, str]] = {
+    "none": {},
+    "ms": {"retry-after-ms": "50"},
+    "ms fraction": {"retry-after-ms": "12.5"},
+    "ms wins": {"retry-after-ms": "250", "retry-after": "9"},
+    "ms zero, seconds": {"retry-after-ms": "0", "retry-after": "3"},
+    "ms negative": {"retry-after-ms": "-5"},
+    "ms garbage, seconds": {"retry-after-ms": "soon", "retry-after": "2"},
+    "ms too long": {"retry-after-ms": "600000"},
+    "ms nan": {"retry-after-ms": "nan"},
+    "ms inf": {"retry-after-ms": "inf"},
+    "seconds": {"retry-after": "7"},
+    "seconds fraction": {"retry-after": "0.25"},
+    "seconds zero": {"retry-after": "0"},
+    "seconds too long": {"retry-after": "3600"},
+    "date": {"retry-after": at(30)},
+    "date too far": {"retry-after": at(86_400)},
+    "date past": {"retry-after": at(-30)},
+    "date by the server's clock": {"retry-after": at(100), "date": at(90)},
+    "date garbage": {"retry-after": "next week"},
+    "yes": {"x-should-retry": "true"},
+    "yes after": {"x-should-retry": "true", "retry-after": "4"},
+    "no": {"x-should-retry": "false"},
+    "no after": {"x-should-retry": "false", "retry-after-ms": "10"},
+    "shout": {"x-should-retry": "TRUE"},
+}
+NAMED = {
+    "ms": (0.05, "retry-after-ms"),
+    "ms fraction": (0.0125, "retry-after-ms"),
+    "ms wins": (0.25, "retry-after-ms"),
+    "ms zero, seconds": (3.0, "retry-after"),
+    "ms garbage, seconds": (2.0, "retry-after"),
+    "ms too long": (60.0, "retry-after-ms"),
+    "ms inf": (60.0, "retry-after-ms"),
+    "seconds": (7.0, "retry-after"),
+    "seconds fraction": (0.25, "retry-after"),
+    "seconds too long": (60.0, "retry-after"),
+    "date": (30.0, "date"),
+    "date too far": (60.0, "date"),
+    "date by the server's clock": (10.0, "date"),
+    "yes after": (4.0, "retry-after"),
+}
+ATTEMPTS = [1, 2, 3, 4, 5, 6, 7, 12, 40]
+JITTERS = [0.0, 0.25, 0.999]
+CEILING_AFTER_REFUSAL = [0.5, 1.0, 2.0, 4.0, 8.0, 10.0]
+CEILING_AFTER_FAILURE = [0.05, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0]
+
+
+def expected(rule: RetryRule, status: int, kind: str, attempt: int, jitter: float) -> Any:
+    """Say in the plainest words what the rules promise for a reply."""
+    if status in range(200, 300) or (rule == "poll" and status == 408):
+        return "accept"
+    if rule == "once" or kind.startswith("no "):
+        return "fail"
+    if kind == "no":
+        return "fail"
+    if kind not in ("yes", "yes after"):
+        passing = {
+            "read": {402, 408, 409, 429},
+            "dedupe": {402, 408, 409, 429},
+            "unsafe": {402, 429},
+            "final409": {402, 408, 429},
+            "poll": {402, 409, 429},
+        }[rule.value]
+        if status >= 500 and rule == "unsafe":
+            return "fail"
+        if status < 500 and status not in passing:
+            return "fail"
+    if kind in NAMED:
+        return NAMED[kind]
+    if status == 402:
+        return 5.0, "billing"
+    if status >= 500:
+        ceilings = CEILING_AFTER_FAILURE
+        source = "immediate" if attempt == 1 else "backoff"
+    else:
+        ceilings, source = CEILING_AFTER_REFUSAL, "backoff"
+    return jitter * ceilings[min(attempt, len(ceilings)) - 1], source
+
+
+def test_table_over_the_full_cross_product() -> None:
+    """M24: status × header × operation × attempt × jitter agree with the plain reading."""
+    seen: set[str] = set()
+    for rule, status, kind, attempt, jitter in product(
+        RetryRule, STATUSES, HEADERS, ATTEMPTS, JITTERS
+    ):
+        got = verdict(
+            rule, status=status, headers=HEADERS[kind], attempt=attempt, jitter=jitter, now=NOW
+        )
+        wanted = expected(rule, status, kind, attempt, jitter)
+        where = (rule, status, kind, attempt, jitter)
+        if wanted == "accept":
+            assert got == Accept(), where
+        elif wanted == "fail":
+            assert isinstance(got, Fail), where
+        else:
+            assert isinstance(got, Retry), where
+            assert got.delay == pytest.approx(wanted[0]), where
+            assert got.source == wanted[1], where
+            assert got.sick == (status >= 500), where
+            assert 0 <= got.delay <= 60, where
+            seen.add(got.source)
+    assert seen == {"retry-after-ms", "retry-after", "date", "billing", "immediate", "backoff"}
+
+
+FAILURES = [
+    ConnectError("no route"),
+    ConnectionLostError("reset"),
+    ConnectionLostError("never left", sent=False),
+    MalformedReplyError("garbage"),
+    ExchangeTimeoutError("slow"),
+    ExchangeTimeoutError("no connection", sent=False),
+]
+
+
+def test_failures_without_a_reply() -> None:
+    """M20, M24: a training step goes out again only when it surely never left."""
+    for rule, error, attempt in product(RetryRule, FAILURES, ATTEMPTS):
+        got = verdict(rule, error=error, sent=error.sent, attempt=attempt, jitter=0.5)
+        if rule is RetryRule.ONCE:
+            assert got == Fail("final")
+        elif rule is RetryRule.UNSAFE and error.sent is not False:
+            assert got == Fail("unsafe")
+        else:
+            ceilings = CEILING_AFTER_FAILURE
+            assert isinstance(got, Retry)
+            assert got.delay == pytest.approx(0.5 * ceilings[min(attempt, len(ceilings)) - 1])
+            assert got.sick
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ReplyTooLargeError("bomb"),
+        RedirectRefusedError("elsewhere"),
+        ValueError("bug"),
+        KeyError("bug"),
+    ],
+)
+def test_errors_that_repeat_are_final(error: Exception) -> None:
+    """M24: what would fail the same way again is not tried again."""
+    for rule in RetryRule:
+        assert verdict(rule, error=error) == Fail("final")
+
+
+def test_unsafe_failures_say_so() -> None:
+    """M20: the caller can tell "not safe" from "of no use"."""
+    assert verdict(RetryRule.UNSAFE, status=503) == Fail("unsafe")
+    assert verdict(RetryRule.UNSAFE, status=408) == Fail("unsafe")
+    assert verdict(RetryRule.UNSAFE, status=400) == Fail("final")
+    assert verdict(RetryRule.READ, status=503, headers={"x-should-retry": "false"}) == Fail(
+        "forbidden"
+    )
+
+
+class Script:
+    """Plays replies and errors in order, the last one for ever; notes when."""
+
+    def __init__(self, *plays: int | Exception | tuple[int, dict[str, str]]) -> None:
+        self.plays = list(plays)
+        self.times: list[float] = []
+
+    async def __call__(self, earlier: int, left: float) -> Reply:
+        assert earlier == len(self.times)
+        self.times.append(asyncio.get_running_loop().time())
+        play = self.plays[min(earlier, len(self.plays) - 1)]
+        if isinstance(play, Exception):
+            raise play
+        status, headers = play if isinstance(play, tuple) else (play, {})
+        return Reply(status, headers, b"")
+
+
+def go(
+    script: Script,
+    rule: RetryRule,
+    *,
+    deadline: float = 300.0,
+    timing: Timing | None = None,
+    heard: list[tuple[int, Outcome]] | None = None,
+) -> tuple[Outcome, int, float]:
+    async def main() -> tuple[Outcome, int, float]:
+        ended = await run(
+            script,
+            rule,
+            lane=Lane.TRAIN,
+            deadline=deadline,
+            rng=random.Random(3),
+            budget=RetryBudget(),
+            timing=timing or Timing(),
+            on_retry=None if heard is None else lambda n, o: heard.append((n, o)),
+        )
+        assert ended.elapsed == pytest.approx(asyncio.get_running_loop().time())
+        return ended.last, ended.attempts, ended.elapsed
+
+    return run_virtual(main())
+
+
+def test_loop_returns_the_first_answer() -> None:
+    """M24: one attempt when it works."""
+    outcome, attempts, elapsed = go(Script(200), RetryRule.READ)
+    assert outcome.reply is not None
+    assert (outcome.reply.status, attempts, elapsed) == (200, 1, 0.0)
+
+
+def test_loop_obeys_the_server_delay() -> None:
+    """M24: retry-after-ms is waited for, exactly."""
+    script = Script((429, {"retry-after-ms": "50"}), (503, {"retry-after": "2"}), 200)
+    heard: list[tuple[int, Outcome]] = []
+    _, attempts, _ = go(script, RetryRule.DEDUPE, heard=heard)
+    assert attempts == 3
+    assert script.times == pytest.approx([0.0, 0.05, 2.05])
+    assert [number for number, _ in heard] == [1, 2]
+
+
+def test_loop_stops_at_the_deadline() -> None:
+    """M24: nothing starts after the deadline and a server delay beyond it ends the loop at once."""
+    script = Script((503, {"retry-after": "30"}))
+    outcome, attempts, elapsed = go(script, RetryRule.DEDUPE, deadline=10.0)
+    assert (attempts, elapsed) == (1, 0.0)
+    assert outcome.reply is not None
+    script = Script(503)
+    _, attempts, elapsed = go(script, RetryRule.DEDUPE, deadline=10.0)
+    assert attempts == len(script.times) > 3
+    assert elapsed <= 10.0
+    script = Script(429)
+    _, attempts, elapsed = go(script, RetryRule.DEDUPE, deadline=10.0)
+    assert 9.0 < elapsed <= 10.0
+
+
+def test_loop_keeps_the_most_attempts() -> None:
+    """M24: a limit on attempts holds for a server that answers."""
+    script = Script(429)
+    _, attempts, _ = go(script, RetryRule.DEDUPE, timing=Timing(attempts=4))
+    assert attempts == len(script.times) == 4
+
+
+def test_billing_pause_ends() -> None:
+    """M22: 402 is waited out every 5 s, and becomes an error after the configured time."""
+    script = Script(402, 402, 402, 200)
+    outcome, _, _ = go(script, RetryRule.DEDUPE)
+    assert outcome.verdict == Accept()
+    assert script.times == pytest.approx([0.0, 5.0, 10.0, 15.0])
+    script = Script(402)
+    outcome, _, elapsed = go(script, RetryRule.DEDUPE, timing=Timing(billing=60.0), deadline=1e6)
+    assert outcome.reply is not None
+    assert outcome.reply.status == 402
+    assert elapsed == pytest.approx(60.0)
+
+
+@pytest.mark.parametrize("status", [408, 500, 503])
+def test_unsafe_operation_is_sent_once(status: int) -> None:
+    """M20: on a server that ignores seq ids a doubtful failure is never repeated."""
+    script = Script(status, 200)
+    outcome, attempts, _ = go(script, RetryRule.UNSAFE)
+    assert attempts == 1
+    assert outcome.verdict == Fail("unsafe")
+    script = Script(ConnectionLostError("reset"), 200)
+    assert go(script, RetryRule.UNSAFE)[1] == 1
+    script = Script(ConnectError("refused"), 200)
+    assert go(script, RetryRule.UNSAFE)[1] == 2
+
+
+def test_publish_conflict_is_final() -> None:
+    """M24: publishing what is public already surfaces at once."""
+    script = Script(409)
+    assert go(script, RetryRule.FINAL409)[1] == 1
+    script = Script(409, 409, 200)
+    assert go(script, RetryRule.DEDUPE)[1] == 3
+
+
+def test_cancellation_passes_through() -> None:
+    """M19: cancelling during a back-off ends the loop with CancelledError, nothing else."""
+
+    async def main() -> None:
+        script = Script((503, {"retry-after": "50"}))
+        task = asyncio.ensure_future(
+            run(
+                script,
+                RetryRule.READ,
+                lane=Lane.REST,
+                deadline=300.0,
+                rng=random.Random(0),
+                budget=RetryBudget(),
+            )
+        )
+        await asyncio.sleep(1.0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(script.times) == 1
+
+    run_virtual(main())
