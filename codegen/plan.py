@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
-from attrs import evolve, frozen
+from attrs import evolve
 from openapi_python_client.parser import GeneratorData
 from openapi_python_client.parser.properties.const import ConstProperty
 from openapi_python_client.parser.properties.list_property import ListProperty
@@ -20,6 +20,7 @@ from openapi_python_client.parser.properties.union import UnionProperty
 from openapi_python_client.strings import ClassName, PythonIdentifier, snake_case
 
 from codegen.document import follow, operations, property_schema, ref_name
+from codegen.entries import AnswerPlan, ArgumentPlan, CallPlan, FieldPlan, ModelPlan, UnionPlan
 from codegen.shapes import Shape, Shapes, leaves
 
 RESERVED = frozenset({"additional_properties", "from_dict", "to_dict"})
@@ -27,191 +28,6 @@ CALL_ARGUMENTS = frozenset({"client", "body", "timeout", "self"})
 SECRET = re.compile(
     r"(^|_)(jwt|secret|password|api_key|apikey|credential|access_token)s?($|_)", re.I
 )
-Imports = list[tuple[str, str]]
-
-
-@frozen
-class FieldPlan:
-    """One attribute of a model class."""
-
-    name: str
-    key: str
-    shape: Shape
-    required: bool
-    tag: bool
-    null_matters: bool
-    default: Any
-    secret: bool
-    closed: bool
-    description: str
-
-    @property
-    def annotation(self) -> str:
-        """Return the annotation: the type, and None where absence or null reads as None."""
-        optional = not self.required and self.default is None
-        if self.shape.type in ("Any", "None") or not (optional or self.shape.nullable):
-            return self.shape.type
-        return f"{self.shape.type} | None"
-
-    @property
-    def options(self) -> str:
-        """Return the arguments of the attrs field, or nothing."""
-        parts = []
-        if self.tag or not self.required:
-            if isinstance(self.default, (list, dict)):
-                made = f"Factory(lambda self: self._absent({self.name!r}), takes_self=True)"
-                empty = f"Factory({type(self.default).__name__})"
-                parts.append(f"default={made if self.default else empty}")
-            else:
-                parts.append(f"default={self.default!r}")
-        if self.closed:
-            parts.append(f"validator=one_of({', '.join(map(repr, self.shape.values))})")
-        if self.secret:
-            parts.append("repr=False")
-        return ", ".join(parts)
-
-    @property
-    def row(self) -> str:
-        """Return the expression that describes this field to the runtime."""
-        parts = [repr(self.name), repr(self.key), self.shape.codec]
-        parts += ["required=True"] if self.required else []
-        parts += ["nullable=True"] if self.shape.nullable else []
-        parts += ["null_matters=True"] if self.null_matters else []
-        parts += [f"default={self.default!r}"] if self.default is not None else []
-        return f"Field({', '.join(parts)})"
-
-
-@frozen
-class ModelPlan:
-    """One model class and the modules it needs."""
-
-    name: str
-    module: str
-    description: str
-    fields: tuple[FieldPlan, ...]
-
-    @property
-    def classes(self) -> Imports:
-        """Return the (module, class) pairs that reading and writing needs."""
-        return sorted(frozenset().union(*(f.shape.classes for f in self.fields)))
-
-    @property
-    def hints(self) -> Imports:
-        """Return the (module, name) pairs that only annotations need."""
-        pairs = frozenset().union(*(f.shape.hints for f in self.fields))
-        return sorted(pair for pair in pairs if pair[1] != self.name)
-
-
-@frozen
-class UnionPlan:
-    """A union that the document names: an alias and a reader."""
-
-    name: str
-    module: str
-    function: str
-    description: str
-    shape: Shape
-
-
-@frozen
-class AnswerPlan:
-    """What one status of a call may carry."""
-
-    low: int
-    high: int
-    shape: Shape | None
-    binary: tuple[str, ...]
-
-
-@frozen
-class ArgumentPlan:
-    """One parameter of a call."""
-
-    name: str
-    key: str
-    shape: Shape
-    required: bool
-    default: Any
-    description: str
-
-    @property
-    def declaration(self) -> str:
-        """Return the parameter as it stands in a signature."""
-        optional = self.shape.type != "Any" and (self.shape.nullable or not self.required)
-        kind = f"{self.shape.type} | None" if optional and self.default is None else self.shape.type
-        return (
-            f"{self.name}: {kind}" if self.required else f"{self.name}: {kind} = {self.default!r}"
-        )
-
-    @property
-    def value(self) -> str:
-        """Return the expression that puts the argument into the request."""
-        if not self.shape.values:
-            return self.name
-        return f"refuse_unlisted({self.name!r}, {self.name}, {self.shape.values!r})"
-
-
-@frozen
-class CallPlan:
-    """One operation."""
-
-    name: str
-    tag: str
-    method: str
-    path: str
-    summary: str
-    description: str
-    path_arguments: tuple[ArgumentPlan, ...]
-    query: tuple[ArgumentPlan, ...]
-    headers: tuple[ArgumentPlan, ...]
-    cookies: tuple[ArgumentPlan, ...]
-    body: Shape | None
-    body_required: bool
-    json_body: bool
-    binary_type: str | None
-    answers: tuple[AnswerPlan, ...]
-
-    @property
-    def keyword_arguments(self) -> list[ArgumentPlan]:
-        """Return the parameters given by keyword, required ones first."""
-        every = [*self.query, *self.headers, *self.cookies]
-        return sorted(every, key=lambda argument: not argument.required)
-
-    @property
-    def body_type(self) -> str:
-        """Return the annotation of the body: a model, or bytes that are already encoded."""
-        kind = f"{self.body.type} | bytes" if self.body is not None and self.json_body else "bytes"
-        return kind if self.body_required else f"{kind} | None"
-
-    def result(self, *, success: bool) -> str:
-        """Return the annotation of the parsed body, of all answers or of 2xx only."""
-        types: dict[str, None] = {}
-        for answer in self.answers:
-            if success and not 200 <= answer.low < 300:
-                continue
-            if answer.shape is not None:
-                nullable = answer.shape.nullable and answer.shape.type != "Any"
-                types.update(dict.fromkeys(answer.shape.type.split(" | ")))
-                types.update({"None": None} if nullable else {})
-            for kind in answer.binary:
-                types["str" if kind.startswith("text/") else "bytes"] = None
-            if answer.high >= 400 or (answer.shape is None and not answer.binary):
-                types["None"] = None
-        return "Any" if "Any" in types else " | ".join(types) or "None"
-
-    @property
-    def classes(self) -> Imports:
-        """Return the (module, class) pairs the answers need at run time."""
-        shapes = [answer.shape for answer in self.answers if answer.shape is not None]
-        return sorted(frozenset().union(*(shape.classes for shape in shapes)))
-
-    @property
-    def hints(self) -> Imports:
-        """Return the (module, name) pairs that annotations need."""
-        shapes = [answer.shape for answer in self.answers if answer.shape is not None]
-        shapes += [argument.shape for argument in [*self.path_arguments, *self.keyword_arguments]]
-        shapes += [self.body] if self.body is not None else []
-        return sorted(frozenset().union(*(shape.hints for shape in shapes)))
 
 
 class Plan:
@@ -231,7 +47,10 @@ class Plan:
             open_enums=frozenset(enums & (received | (enums - sent))),
             rules=self._rules(),
             enum_order=self._enum_order(),
-            unions={members: (module, name) for name, module, members in self._named_unions()},
+            unions={
+                frozenset(members): (module_name(name), str(ClassName(name, "")))
+                for name, members in self._named_unions()
+            },
         )
         self.models = {
             name: self._model(model)
@@ -346,29 +165,27 @@ class Plan:
             description=text(prop.description),
         )
 
-    def _named_unions(self) -> Iterator[tuple[str, str, frozenset[str]]]:
-        """Yield (alias, module, member class names) of the unions of two or more models."""
+    def _named_unions(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield (component name, member class names) of the unions of two or more models."""
         for name, schema in self.document["components"]["schemas"].items():
             members = schema.get("oneOf") or schema.get("anyOf") or []
             names = [str(ClassName(ref_name(m), "")) for m in members if "$ref" in m]
             if len(names) == len(members) > 1 and all(member in self._models for member in names):
-                module = str(PythonIdentifier(name, "field_"))
-                yield str(ClassName(name, "")), module, frozenset(names)
+                yield name, names
 
     def _unions(self) -> list[UnionPlan]:
         plans = []
         shapes = evolve(self.shapes, unions={})
-        described = self.document["components"]["schemas"]
-        for name, schema in described.items():
-            alias = str(ClassName(name, ""))
-            for union, module, members in self._named_unions():
-                if union == alias:
-                    every = [ref_name(m) for m in schema.get("oneOf") or schema["anyOf"]]
-                    ordered = [str(ClassName(member, "")) for member in every]
-                    shape = shapes.union([self._models[m] for m in ordered if m in members])
-                    function = f"parse_{snake_case(name)}"
-                    text_ = schema.get("description", "")
-                    plans.append(UnionPlan(alias, module, function, text_, shape))
+        for name, members in self._named_unions():
+            plans.append(
+                UnionPlan(
+                    name=str(ClassName(name, "")),
+                    module=module_name(name),
+                    function=f"parse_{module_name(name)}",
+                    description=self.document["components"]["schemas"][name].get("description", ""),
+                    shape=shapes.union([self._models[member] for member in members]),
+                )
+            )
         return plans
 
     @staticmethod
@@ -490,6 +307,11 @@ def decision(sentence: str) -> tuple[str, str | None, str] | None:
     if sentence.startswith("otherwise:"):
         return None
     raise ValueError(f"x-decision-order has a line of no known form: {sentence!r}")
+
+
+def module_name(name: str) -> str:
+    """Return the module that a component name becomes."""
+    return str(PythonIdentifier(name, "field_"))
 
 
 def status_range(status: str) -> tuple[int, int]:

@@ -39,7 +39,8 @@ PROTO = ROOT / "openapi" / "tinker.proto"
 OUTPUT = ROOT / "generated"
 LOCK = CODEGEN / "lock.toml"
 COMMAND = "nox -s regenerate"
-EXTRA_TEMPLATES = ("codec", "exchange")
+EXTRA_TEMPLATES = ("base", "codec", "exchange")
+PACKAGES = ("tinker_api", "tinker_proto")
 RUFF_STYLE = ("--line-length=100", "--target-version=py311")
 
 
@@ -211,7 +212,8 @@ def differences(left: Path, right: Path) -> Iterator[str]:
     names = {
         path.relative_to(side).as_posix()
         for side in (left, right)
-        for path in side.rglob("*")
+        for package in PACKAGES
+        for path in (side / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     for name in sorted(names):
@@ -225,7 +227,7 @@ def write(output: Path = OUTPUT) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         fresh = Path(scratch)
         generate(fresh)
-        for package in ("tinker_api", "tinker_proto"):
+        for package in PACKAGES:
             shutil.rmtree(output / package, ignore_errors=True)
             shutil.copytree(fresh / package, output / package)
     LOCK.write_text(lock_text(DOCUMENT, PROTO), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""How models read and write JSON: the `Model` base class and the codecs its fields are made of.
+"""Codecs: how one kind of value is checked, read from JSON and written back.
 
-A codec checks and converts one kind of value. Plain JSON values, and lists or maps of them, are
+Plain JSON values, and lists or maps of them, are
 passed by reference and never copied, so a million-element list costs the same as an empty one.
 
 Generated file: run `nox -s regenerate` instead of editing it.
@@ -9,21 +9,39 @@ Generated file: run `nox -s regenerate` instead of editing it.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NoReturn, Protocol, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from attrs import field, frozen
 
 from .errors import ParseError
 from .types import Unknown
 
-__all__ = ["Codec", "Field", "Model", "one_of"]
+if TYPE_CHECKING:
+    from .base import Model
 
-_MISSING: Any = object()
+__all__ = [
+    "ANYTHING",
+    "BOOLEAN",
+    "INTEGER",
+    "MOMENT",
+    "NUMBER",
+    "TEXT",
+    "Array",
+    "Choice",
+    "Codec",
+    "Nullable",
+    "Object",
+    "Table",
+    "Tag",
+    "expected",
+]
+
 _PROBES = 64
 
 
-def _expected(what: str, value: object) -> NoReturn:
+def expected(what: str, value: object) -> NoReturn:
+    """Raise ParseError with what should have been there and the type that was."""
     found = "null" if value is None else type(value).__name__
     raise ParseError(f"expected {what}, found {found}")
 
@@ -52,7 +70,7 @@ class _Scalar:
 
     def read(self, value: Any) -> Any:
         if type(value) not in self.kinds:
-            _expected(self.what, value)
+            expected(self.what, value)
         return value
 
     def write(self, value: Any) -> Any:
@@ -65,7 +83,7 @@ class _Integer(_Scalar):
         # JSON has one number type: 3.0 is an integer, and is kept as it was sent.
         if type(value) is int or (type(value) is float and value.is_integer()):
             return value
-        _expected(self.what, value)
+        expected(self.what, value)
 
 
 @frozen
@@ -94,7 +112,7 @@ class _Moment:
 
     def read(self, value: Any) -> datetime.datetime:
         if type(value) is not str:
-            _expected("a date-time", value)
+            expected("a date-time", value)
         try:
             return datetime.datetime.fromisoformat(value)
         except ValueError:
@@ -154,7 +172,7 @@ class Array:
 
     def read(self, value: Any) -> Any:
         if type(value) is not list:
-            _expected("an array", value)
+            expected("an array", value)
         read = self.item.read
         index = 0
         try:
@@ -202,7 +220,7 @@ class Table:
 
     def read(self, value: Any) -> Any:
         if type(value) is not dict:
-            _expected("an object", value)
+            expected("an object", value)
         read = self.item.read
         out = {}
         key = ""
@@ -313,199 +331,3 @@ class Choice:
                 if isinstance(other, Array):
                     return other.write(value)
         return _dump(value)
-
-
-@frozen
-class Field:
-    """One property of a model and the rules for leaving it out."""
-
-    name: str
-    key: str
-    codec: Codec
-    required: bool = False
-    nullable: bool = False
-    null_matters: bool = False
-    default: Any = None
-
-    def absent(self) -> Any:
-        """Return the value of the attribute when the key is missing."""
-        default = self.default
-        if type(default) not in (list, dict):
-            return default
-        return self.codec.read(default.copy())
-
-    def is_default(self, value: Any) -> bool:
-        """Tell whether leaving the key out says the same as sending the value."""
-        default = self.default
-        if value is default:
-            return True
-        if type(default) in (list, dict):
-            return bool(self.codec.write(value) == default)
-        if type(value) is not type(default) and {type(value), type(default)} != {int, float}:
-            return False
-        return bool(value == default)
-
-
-@frozen
-class Layout:
-    """The fields of one model, prepared for reading."""
-
-    fields: tuple[Field, ...]
-    keys: frozenset[str]
-    required: frozenset[str]
-    tags: dict[str, Tag]
-
-    @classmethod
-    def of(cls, fields: tuple[Field, ...]) -> Layout:
-        """Prepare a list of fields."""
-        return cls(
-            fields,
-            frozenset(item.key for item in fields),
-            frozenset(item.key for item in fields if item.required),
-            {item.key: item.codec for item in fields if isinstance(item.codec, Tag)},
-        )
-
-    def match(self, value: dict[str, Any]) -> tuple[bool, int] | None:
-        """Rank this model for an object: None is impossible, a bigger pair is a better fit."""
-        tagged = False
-        for key, tag in self.tags.items():
-            found = value.get(key)
-            if found is not None:
-                if found != tag.value:
-                    return None
-                tagged = True
-            elif key in self.required:
-                return None
-        known = len(self.keys & value.keys())
-        if not self.required <= value.keys():
-            return (True, known) if tagged else None
-        if not tagged and not self.required and known != len(value):
-            # Nothing here is particular to this class, and the sender knows more than we do.
-            return None
-        return (tagged, known)
-
-
-class Model:
-    """Base of the generated records.
-
-    Attributes are plain values: an absent optional property reads as its documented default. A
-    record that was read remembers which keys were there, so that writing it gives the same JSON.
-    """
-
-    __slots__ = ()
-
-    _prepared: ClassVar[Layout | None] = None
-    additional_properties: dict[str, Any]
-    _wire: tuple[tuple[str, ...], tuple[str, ...], dict[str, str]] | None
-
-    @classmethod
-    def _fields(cls) -> tuple[Field, ...]:
-        return ()
-
-    @classmethod
-    def _layout(cls) -> Layout:
-        layout = cls.__dict__.get("_prepared")
-        if layout is None:
-            layout = Layout.of(cls._fields())
-            cls._prepared = layout
-        return layout
-
-    @classmethod
-    def _absent(cls, name: str) -> Any:
-        return next(item for item in cls._layout().fields if item.name == name).absent()
-
-    @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Self:
-        """Read a JSON object.
-
-        Args:
-            raw: The object; its lists and maps of plain values are kept by reference.
-
-        Returns:
-            The record. Keys the document does not know are in `additional_properties`.
-
-        Raises:
-            ParseError: A required key is missing or a value has the wrong type.
-        """
-        if not isinstance(raw, Mapping):
-            _expected(f"an object for {cls.__name__}", raw)
-        layout = cls._layout()
-        self = object.__new__(cls)
-        assign = object.__setattr__
-        present: list[str] = []
-        nulls: list[str] = []
-        texts: dict[str, str] = {}
-        seen = 0
-        for item in layout.fields:
-            key = item.key
-            value = raw.get(key, _MISSING)
-            if value is _MISSING:
-                if item.required:
-                    raise ParseError(f"{cls.__name__} needs the key {key!r}")
-                assign(self, item.name, item.absent())
-                continue
-            seen += 1
-            if not item.required:
-                present.append(key)
-            if value is None and (item.nullable or not item.required):
-                nulls.append(key)
-                value = None if item.nullable else item.absent()
-            else:
-                try:
-                    read = item.codec.read(value)
-                except ParseError as error:
-                    raise error.within(key) from None
-                if item.codec is MOMENT:
-                    texts[key] = value
-                value = read
-            assign(self, item.name, value)
-        extra = {} if seen == len(raw) else {k: v for k, v in raw.items() if k not in layout.keys}
-        assign(self, "additional_properties", extra)
-        assign(self, "_wire", (tuple(present), tuple(nulls), texts))
-        return self
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of this record.
-
-        Returns:
-            For a record that was read: what was read. For one that was built: required properties
-            and tags, and the optional ones that differ from their default.
-        """
-        present, nulls, texts = self._wire or ((), (), {})
-        built = self._wire is None
-        out: dict[str, Any] = {}
-        for item in self._layout().fields:
-            key = item.key
-            value = getattr(self, item.name)
-            if not item.required and key not in present:
-                if type(item.codec) is Tag:
-                    if not built:
-                        continue
-                elif value is None:
-                    if not (item.null_matters and built):
-                        continue
-                elif item.is_default(value):
-                    continue
-            if value is None or key in nulls:
-                out[key] = None
-            elif key in texts:
-                out[key] = texts[key]
-            else:
-                out[key] = item.codec.write(value)
-        if self.additional_properties:
-            out.update(self.additional_properties)
-        return out
-
-
-def one_of(*values: str | int) -> Callable[[Any, Any, Any], None]:
-    """Return a validator that accepts the listed values only, and says which they are."""
-    known = frozenset(values)
-
-    def validate(instance: Any, attribute: Any, value: Any) -> None:
-        for item in value if type(value) is list else (value,):
-            if item is not None and item not in known:
-                listed = ", ".join(repr(choice) for choice in values)
-                owner = type(instance).__name__
-                raise ValueError(f"{owner}.{attribute.name} is {item!r}; use one of {listed}")
-
-    return validate

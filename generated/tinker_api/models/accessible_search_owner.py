@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
-    Field,
-    Model,
     Tag,
 )
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     ANYTHING,
     MOMENT,
     TEXT,
-    Field,
-    Model,
     Table,
 )
 

@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from ..codec import (
-    Field,
-    Model,
-)
+from ..base import Field, Model
 
 if TYPE_CHECKING:
     pass

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     MOMENT,
     NUMBER,
     TEXT,
     Choice,
-    Field,
-    Model,
 )
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     MOMENT,
     Array,
-    Field,
-    Model,
     Object,
     Table,
 )

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import Factory, field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     ANYTHING,
     INTEGER,
     TEXT,
     Choice,
-    Field,
-    Model,
     Object,
     Table,
     Tag,

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     ANYTHING,
     TEXT,
     Array,
-    Field,
-    Model,
     Table,
     Tag,
 )

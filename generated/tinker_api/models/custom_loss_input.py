@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..base import Field, Model, one_of
 from ..codec import (
     INTEGER,
     TEXT,
-    Field,
-    Model,
-    one_of,
 )
 
 if TYPE_CHECKING:

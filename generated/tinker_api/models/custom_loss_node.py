@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, field, frozen
 
+from ..base import Field, Model, one_of
 from ..codec import (
     ANYTHING,
     TEXT,
     Array,
-    Field,
-    Model,
     Table,
-    one_of,
 )
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     MOMENT,
     TEXT,
-    Field,
-    Model,
     Table,
 )
 

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..base import Field, Model, one_of
 from ..codec import (
     NUMBER,
     TEXT,
     Array,
     Choice,
-    Field,
-    Model,
     Object,
     Table,
-    one_of,
 )
 
 if TYPE_CHECKING:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     NUMBER,
     TEXT,
     Array,
-    Field,
-    Model,
     Object,
     Table,
 )

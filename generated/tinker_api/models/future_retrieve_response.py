@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
-from ..codec import Choice, Model
+from ..base import Model
+from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 

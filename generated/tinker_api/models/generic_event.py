@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import Factory, field, frozen
 
+from ..base import Field, Model, one_of
 from ..codec import (
     ANYTHING,
     INTEGER,
     MOMENT,
     TEXT,
-    Field,
-    Model,
     Table,
     Tag,
-    one_of,
 )
 
 if TYPE_CHECKING:

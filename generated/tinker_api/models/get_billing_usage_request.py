@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     MOMENT,
-    Field,
-    Model,
 )
 
 if TYPE_CHECKING:

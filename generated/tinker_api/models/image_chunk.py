@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import field, frozen
 
+from ..base import Field, Model, one_of
 from ..codec import (
     INTEGER,
     TEXT,
-    Field,
-    Model,
     Tag,
-    one_of,
 )
 
 if TYPE_CHECKING:

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     ANYTHING,
     BOOLEAN,
     INTEGER,
     TEXT,
     Choice,
-    Field,
-    Model,
     Table,
     Tag,
 )

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     Array,
     Choice,
-    Field,
-    Model,
 )
 
 if TYPE_CHECKING:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     INTEGER,
     NUMBER,
     Array,
-    Field,
-    Model,
     Nullable,
     Object,
     Tag,

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     INTEGER,
     NUMBER,
     TEXT,
     Array,
     Choice,
-    Field,
-    Model,
 )
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     BOOLEAN,
     INTEGER,
-    Field,
-    Model,
     Tag,
 )
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     TEXT,
     Array,
     Choice,
-    Field,
-    Model,
 )
 
 if TYPE_CHECKING:

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..base import Field, Model, one_of
 from ..codec import (
     INTEGER,
     NUMBER,
     TEXT,
     Array,
-    Field,
-    Model,
-    one_of,
 )
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     BOOLEAN,
     INTEGER,
     MOMENT,
     TEXT,
-    Field,
-    Model,
     Object,
     Table,
 )

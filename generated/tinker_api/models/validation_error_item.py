@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     INTEGER,
     TEXT,
     Array,
     Choice,
-    Field,
-    Model,
 )
 
 if TYPE_CHECKING:

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import Factory, field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     BOOLEAN,
     INTEGER,
     TEXT,
     Choice,
-    Field,
-    Model,
 )
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from ..base import Field, Model
 from ..codec import (
     TEXT,
-    Field,
-    Model,
 )
 
 if TYPE_CHECKING:
