@@ -1,7 +1,8 @@
 """Puts recorded traffic through the contract: document, generated models and protobuf messages.
 
 A recording is a JSONL file with one request and its reply per line (method, path, headers as pairs,
-body or body_b64, response_status, response_content_type, response_body, version). For each line:
+body or body_b64, response_status, response_content_type, response_body or response_body_b64,
+version). For each line:
 
 * the request line matches an operation that its era knows, and its parameters fit their schemas;
 * both bodies fit the schema of their status and media type;
@@ -160,7 +161,9 @@ def _request_problems(
     elif media == PROTOBUF:
         outcome.counts["protobuf requests"] += 1
         data = base64.b64decode(packed) if packed else text.encode("latin-1")
-        yield from _protobuf_problems(data, headers, record.get("body_decoded"))
+        yield from _protobuf_problems(
+            "ForwardBackwardRequest", _unpacked(data, headers), record.get("body_decoded")
+        )
     else:
         outcome.counts["JSON requests"] += 1
         value = json.loads(text)
@@ -196,6 +199,12 @@ def _response_problems(
         return
     if media not in content:
         yield f"a reply of type {media!r} is not documented for status {status}"
+        return
+    if media == PROTOBUF and record.get("response_body_b64"):
+        outcome.counts["protobuf replies"] += 1
+        result = RESULT_OF_REQUEST_TYPE[headers["x-tinker-request-type"]]
+        data = base64.b64decode(record["response_body_b64"])
+        yield from _protobuf_problems(result, data, record.get("response_body_decoded"))
         return
     if media != JSON or not text:
         outcome.counts["replies whose body is not in the recording"] += 1
@@ -279,15 +288,19 @@ def same_json(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _protobuf_problems(data: bytes, headers: dict[str, str], decoded: str | None) -> Iterator[str]:
+def _unpacked(data: bytes, headers: dict[str, str]) -> bytes:
+    if headers.get("content-encoding") != "zstd":
+        return data
+    import zstandard
+
+    return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+
+
+def _protobuf_problems(name: str, data: bytes, decoded: str | None) -> Iterator[str]:
     from google.protobuf import text_format
     from google.protobuf.unknown_fields import UnknownFieldSet
 
-    if headers.get("content-encoding") == "zstd":
-        import zstandard
-
-        data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
-    kind = importlib.import_module("tinker_proto.tinker_pb2").ForwardBackwardRequest
+    kind = getattr(importlib.import_module("tinker_proto.tinker_pb2"), name)
     message = kind.FromString(data)
     if len(UnknownFieldSet(message)):
         yield "the protobuf body has fields the .proto file does not know"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
+import zstandard
 from contract import document as doc
 from contract import golden
+from tinker_proto import tinker_pb2
 
 OLD, NEW = "0.4.1", "0.36.0"
 TICKET = {"request_id": "r"}
@@ -312,6 +315,36 @@ def test_results_of_every_kind_fit(kind, reply):
         X_Tinker_Request_Iteration="3",
     )
     assert problems(poll) == []
+
+
+@pytest.mark.parametrize("kind", ["Sample", "ForwardBackward"])
+def test_protobuf_results_fit(kind):
+    """M27: a binary result is the same message after a round trip."""
+    result = tinker_pb2.ForwardBackwardOutput(loss_fn_output_type="T", metrics={"loss:sum": 1.5})
+    if kind == "Sample":
+        sequence = tinker_pb2.SampledSequence(tokens=b"\x01\0\0\0", logprobs=b"")
+        result = tinker_pb2.SampleResponse(sequences=[sequence], prompt_cache_hit_tokens=3)
+    poll = record(NEW, "POST retrieve_future", {"request_id": "r"}, 200, None,
+                  X_Tinker_Request_Type=kind)  # fmt: skip
+    poll["response_content_type"] = "application/x-protobuf"
+    poll["response_body_b64"] = base64.b64encode(result.SerializeToString()).decode()
+    outcome = golden.check_records([poll])
+    assert outcome.failures == []
+    assert outcome.counts["protobuf replies"] == 1
+
+
+def test_compressed_training_request_fits():
+    """M27: a request body packed with zstd is unpacked before it is checked."""
+    body = tinker_pb2.ForwardBackwardRequest(model_id="m", seq_id=1, forward_only=True)
+    body.loss_fn_config_v2["kind"].text = "x"
+    sent = record(NEW, "POST forward_backward", None, 200, TICKET, Content_Encoding="zstd")
+    sent["headers"][0][1] = "application/x-protobuf"
+    packed = zstandard.ZstdCompressor().compress(body.SerializeToString())
+    sent["body_b64"] = base64.b64encode(packed).decode()
+    sent["body_decoded"] = str(body)
+    outcome = golden.check_records([sent])
+    assert outcome.failures == []
+    assert outcome.counts["protobuf requests"] == 1
 
 
 @pytest.mark.parametrize("info", BILLING, ids=json.dumps)
