@@ -183,14 +183,15 @@ class Channel(asyncio.Protocol):
         self._body_bytes += len(data)
         if self._body_bytes > self._limit:
             self._stop(self._too_large("the body goes on"))
-        if self._inflater is not None:
+        if self._inflater is None:
+            self._body.append(data)
+        else:
             try:
-                data = self._inflater.feed(data)
+                self._body.extend(self._inflater.feed(data))
             except TooLargeError:
                 self._stop(self._too_large(f"{self._body_bytes} packed bytes unpack to more"))
             except CorruptError as error:
                 self._stop(MalformedReplyError(f"the reply cannot be unpacked: {error}"))
-        self._body.append(data)
 
     def on_message_complete(self) -> None:
         """Close the message; an interim reply (1xx) only clears the way for the real one."""

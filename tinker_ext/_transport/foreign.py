@@ -92,7 +92,7 @@ async def _read(response: httpx.Response, limit: int, *, head_only: bool) -> byt
             packed += len(piece)
             if packed > limit:
                 raise TooLargeError
-            pieces.append(piece if inflater is None else inflater.feed(piece))
+            pieces.extend([piece] if inflater is None else inflater.feed(piece))
         if inflater is not None and packed:
             inflater.finish()
     except TooLargeError:

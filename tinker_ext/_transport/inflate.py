@@ -1,7 +1,7 @@
 """Unpack a compressed reply piece by piece, never past a size an honest reply would have.
 
 A reply may unpack to `RATIO` times its packed size, or to `FLOOR` bytes if that is more, and never
-past the caller's limit. Half a megabyte that unpacks to half a gigabyte therefore stops at 32 MB.
+past the caller's limit. Half a megabyte that unpacks to half a gigabyte therefore stops at 24 MB.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import importlib.util
 import zlib
 from typing import Any, Protocol
 
-FLOOR = 32 * 1024 * 1024
-RATIO = 64
+FLOOR = 24 * 1024 * 1024
+RATIO = 48
+_PIECE = 1024 * 1024
 
 # One zstd block turns 4 bytes into at most 128 KiB, so a slice this long cannot unpack to more
 # than 16 MiB before the size is looked at again.
@@ -33,8 +34,8 @@ class CorruptError(Exception):
 class Inflater(Protocol):
     """Takes packed pieces, gives unpacked ones."""
 
-    def feed(self, data: bytes) -> bytes:
-        """Unpack one piece."""
+    def feed(self, data: bytes) -> list[bytes]:
+        """Unpack what arrived, into pieces of at most a few megabytes."""
         ...
 
     def finish(self) -> None:
@@ -71,10 +72,11 @@ class _Zlib:
         self._allowance = _Allowance(limit)
         self._first = not self._gzip
 
-    def feed(self, data: bytes) -> bytes:
+    def feed(self, data: bytes) -> list[bytes]:
         self._allowance.arrived(len(data))
-        pieces = []
-        while data:
+        pieces: list[bytes] = []
+        more = True
+        while data or more:
             if self._stream.eof:
                 if not self._gzip:
                     raise CorruptError("bytes after the end of the compressed stream")
@@ -83,10 +85,12 @@ class _Zlib:
             self._allowance.spend(len(out))
             pieces.append(out)
             data = self._stream.unconsumed_tail or self._stream.unused_data
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            # A full piece may have left output inside zlib although all input is consumed.
+            more = bool(out) and not self._stream.eof and not data
+        return pieces
 
     def _unpack(self, data: bytes) -> bytes:
-        room = self._allowance.left() + 1
+        room = min(_PIECE, self._allowance.left() + 1)
         try:
             out = self._stream.decompress(data, room)
         except zlib.error as error:
@@ -116,8 +120,8 @@ class _Zstd:
         self._stream: Any = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
         self._allowance = _Allowance(limit)
 
-    def feed(self, data: bytes) -> bytes:
-        pieces = []
+    def feed(self, data: bytes) -> list[bytes]:
+        pieces: list[bytes] = []
         for start in range(0, len(data), _ZSTD_SLICE):
             piece = data[start : start + _ZSTD_SLICE]
             self._allowance.arrived(len(piece))
@@ -129,7 +133,7 @@ class _Zstd:
                 raise CorruptError(str(error)) from None
             self._allowance.spend(len(out))
             pieces.append(out)
-        return b"".join(pieces)
+        return pieces
 
     def finish(self) -> None:
         if not self._stream.eof:

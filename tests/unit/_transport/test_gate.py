@@ -97,7 +97,7 @@ def test_recovery_is_staggered() -> None:
 
 
 def test_one_sick_lane_leaves_the_others_alone() -> None:
-    """M24, M25: a poll endpoint that fails while sampling works delays no sample, and stays rationed."""
+    """M24, M25: polls that fail delay no sample, and a working sampler does not unleash them."""
 
     async def main() -> None:
         server = Scripted(lambda path, now: 503 if "future" in path and now < 60 else 200)

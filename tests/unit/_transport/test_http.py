@@ -1,0 +1,526 @@
+"""Our own transport over loopback sockets: good servers, stale connections, hostile replies."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import tracemalloc
+import warnings
+import zlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+import zstandard
+from unit._transport.loopback import Loopback, Seen, Writer, reply, serving
+
+from tinker_ext._transport import (
+    ConnectError,
+    ConnectionLostError,
+    ExchangeTimeoutError,
+    HttpTransport,
+    MalformedReplyError,
+    ReplyTooLargeError,
+)
+from tinker_ext._transport.origin import split_base_url
+from tinker_ext.errors import APIConnectionError, APIResponseValidationError, TinkerError
+
+MB = 1024 * 1024
+
+
+def pool(server: Loopback, **options: Any) -> HttpTransport:
+    return HttpTransport(split_base_url(server.url)[0], **options)
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    """Run with warnings as errors: nothing may be left open or unawaited."""
+
+    async def watched() -> None:
+        failures: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: failures.append(str(context))
+        )
+        await asyncio.wait_for(main(), 30)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        left = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+        assert not [t for t in left if "handle" not in repr(t)]
+        assert not failures
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        asyncio.run(watched())
+        gc.collect()
+
+
+def test_keep_alive_and_bytes_on_the_wire() -> None:
+    """M25: one connection serves call after call; target, headers and body arrive as given."""
+
+    async def main() -> None:
+        async with serving(reply(b'{"ok":true}', headers=("X-A: 1", "X-A: 2"))) as server:
+            http = pool(server)
+            for _ in range(5):
+                status, headers, body = await http.send_raw(
+                    "POST", "/base/x?y=1", b"X-Test: yes\r\n", b"hello"
+                )
+                assert (status, body) == (200, b'{"ok":true}')
+                assert headers["x-a"] == "1, 2"
+            await http.aclose()
+            assert server.connections == 1
+            first = server.seen[0]
+            assert (first.method, first.target, first.body) == ("POST", "/base/x?y=1", b"hello")
+            assert first.headers["host"] == f"127.0.0.1:{server.port}"
+            assert first.headers["x-test"] == "yes"
+
+    run(main)
+
+
+def test_never_more_requests_than_connections() -> None:
+    """M25: 300 calls on 4 connections: 4 in flight, the rest waits in our own queue, all served."""
+
+    async def main() -> None:
+        async with serving(reply()) as server:
+            http = pool(server, connections=4)
+            got = await asyncio.gather(*(http.send_raw("GET", "/", b"") for _ in range(300)))
+            assert len(got) == len(server.seen) == 300
+            assert server.busiest <= 4
+            await http.aclose()
+
+    run(main)
+
+
+def test_large_bodies_both_ways() -> None:
+    """M25: megabytes up and down arrive whole."""
+
+    async def main() -> None:
+        big = bytes(range(256)) * 20_000
+
+        async def echo(seen: Seen, writer: Writer) -> None:
+            writer.write(reply(seen.body))
+
+        async with serving(echo) as server:
+            http = pool(server)
+            for _ in range(2):
+                assert (await http.send_raw("POST", "/", b"", big))[2] == big
+            await http.aclose()
+
+    run(main)
+
+
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n"
+)
+UNTIL_EOF = b"HTTP/1.1 200 OK\r\n\r\nabcde"
+INTERIM = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "raw", [CHUNKED, INTERIM + reply(b"abcde"), reply(b"abcde", close=True), UNTIL_EOF]
+)
+def test_ways_to_frame_a_body(raw: bytes) -> None:
+    """M25: chunked, interim replies, close after reply, and until the end of the connection."""
+
+    async def main() -> None:
+        async def answer(_: Seen, writer: Writer) -> None:
+            for position in range(0, len(raw), 7):  # in small pieces
+                writer.write(raw[position : position + 7])
+                await asyncio.sleep(0)
+            if raw is UNTIL_EOF or b"close" in raw:
+                writer.close()
+
+        async with serving(answer) as server:
+            http = pool(server)
+            for _ in range(2):
+                status, headers, body = await http.send_raw("GET", "/", b"")
+                assert (status, body) == (200, b"abcde")
+                assert "link" not in headers
+            await http.aclose()
+
+    run(main)
+
+
+def raw_deflate(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+@pytest.mark.parametrize(
+    ("coding", "pack"),
+    [
+        ("gzip", gzip.compress),
+        ("gzip", lambda d: gzip.compress(d[:1000]) + gzip.compress(d[1000:])),
+        ("deflate", zlib.compress),
+        ("deflate", raw_deflate),
+        ("zstd", zstandard.compress),
+        ("identity", bytes),
+    ],
+)
+def test_compressed_replies(coding: str, pack: Callable[[bytes], bytes]) -> None:
+    """M25: every coding we offer is unpacked."""
+
+    async def main() -> None:
+        plain = b'{"logprobs":[-0.25,-1.5]}' * 4000
+        packed = pack(plain)
+        async with serving(reply(packed, headers=(f"Content-Encoding: {coding}",))) as server:
+            http = pool(server)
+            assert (await http.send_raw("GET", "/", b""))[2] == plain
+            await http.aclose()
+
+    run(main)
+
+
+def gzip_bomb(megabytes: int) -> bytes:
+    packer = zlib.compressobj(9, wbits=31)
+    block = bytes(MB)
+    return b"".join(packer.compress(block) for _ in range(megabytes)) + packer.flush()
+
+
+def zstd_bomb(megabytes: int) -> bytes:
+    packer = zstandard.ZstdCompressor(level=1).compressobj()
+    block = bytes(MB)
+    return b"".join(packer.compress(block) for _ in range(megabytes)) + packer.flush()
+
+
+@pytest.mark.parametrize(("coding", "bomb"), [("gzip", gzip_bomb), ("zstd", zstd_bomb)])
+def test_decompression_bomb(coding: str, bomb: Callable[[int], bytes]) -> None:
+    """M28: half a gigabyte packed into half a megabyte fails within 64 MB."""
+
+    async def main() -> None:
+        packed = bomb(512)
+        assert len(packed) < MB
+        async with serving(reply(packed, headers=(f"Content-Encoding: {coding}",))) as server:
+            http = pool(server)
+            tracemalloc.start()
+            with pytest.raises(ReplyTooLargeError) as caught:
+                await http.send_raw("GET", "/", b"")
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak < 64 * MB
+            assert isinstance(caught.value, APIResponseValidationError)
+            await http.aclose()
+
+    run(main)
+
+
+def test_size_limit() -> None:
+    """M28: an announced, a chunked and an endless body all stop at the limit."""
+
+    async def main() -> None:
+        async def answer(seen: Seen, writer: Writer) -> None:
+            if seen.target == "/announced":
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n")
+                return
+            chunked = seen.target == "/chunked"
+            head = "Transfer-Encoding: chunked\r\n" if chunked else ""
+            writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\n".encode())
+            for _ in range(1000):
+                writer.write(b"400\r\n" + b"x" * 1024 + b"\r\n" if chunked else b"x" * 1024)
+                await writer.drain()
+
+        async with serving(answer) as server:
+            http = pool(server, max_reply_bytes=100_000)
+            for target in ("/announced", "/chunked", "/endless"):
+                with pytest.raises(ReplyTooLargeError, match="100000"):
+                    await http.send_raw("GET", target, b"")
+            await http.aclose()
+
+    run(main)
+
+
+GZIPPED = gzip.compress(b"hello" * 100)
+NASTY = {
+    "garbage": b"\x00\xff\x13 not http at all\r\n\r\n",
+    "text": b"hello\n",
+    "other protocol": b"SSH-2.0-OpenSSH_9\r\n",
+    "status word": b"HTTP/1.1 abc OK\r\n\r\n",
+    "status 99": b"HTTP/1.1 99 OK\r\nContent-Length: 0\r\n\r\n",
+    "negative length": b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+    "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+    "length and chunked": (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    ),
+    "huge length": b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 60 + b"\r\n\r\n",
+    "bad chunk size": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n",
+    "cut in head": b"HTTP/1.1 200 OK\r\nContent-Le",
+    "cut in body": b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nonly this",
+    "cut in chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nabc",
+    "body too long": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabcdef",
+    "two replies": reply(b"{}") * 2,
+    "upgrade": b"HTTP/1.1 101 Go\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nabc",
+    "header without colon": b"HTTP/1.1 200 OK\r\nnonsense\r\n\r\n",
+    "nul in header": b"HTTP/1.1 200 OK\r\nX: a\x00b\r\nContent-Length: 0\r\n\r\n",
+    "endless header": b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * 600_000,
+    "many headers": b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 120_000,
+    "gzip cut": reply(GZIPPED[:-9], headers=("Content-Encoding: gzip",)),
+    "gzip corrupt": reply(b"\x1f\x8b" + b"\x08" * 40, headers=("Content-Encoding: gzip",)),
+    "not gzip": reply(b"plain text here", headers=("Content-Encoding: gzip",)),
+    "not zstd": reply(b"plain text here", headers=("Content-Encoding: zstd",)),
+    "unknown coding": reply(b"abc", headers=("Content-Encoding: br",)),
+    "stacked coding": reply(GZIPPED, headers=("Content-Encoding: gzip, gzip",)),
+    "deflate tail": reply(zlib.compress(b"abc") + b"tail", headers=("Content-Encoding: deflate",)),
+}
+
+
+@pytest.mark.parametrize("kind", NASTY)
+def test_nasty_replies(kind: str) -> None:
+    """M28: whatever comes back, one of our own errors says so, and the pool still works."""
+
+    async def main() -> None:
+        async def answer(seen: Seen, writer: Writer) -> None:
+            writer.write(reply(b"fine") if seen.target == "/good" else NASTY[kind])
+            if kind.startswith("cut"):
+                writer.close()
+
+        async with serving(answer) as server:
+            http = pool(server)
+            with pytest.raises(TinkerError) as caught:
+                await http.send_raw("GET", "/bad", b"", timeout=5)
+            assert isinstance(caught.value, APIConnectionError | APIResponseValidationError)
+            assert not isinstance(caught.value, ExchangeTimeoutError)
+            if isinstance(caught.value, MalformedReplyError):
+                assert caught.value.sent is True
+            assert (await http.send_raw("GET", "/good", b""))[2] == b"fine"
+            await http.aclose()
+
+    run(main)
+
+
+def test_slow_loris() -> None:
+    """M28: a byte now and then does not extend the time of an exchange."""
+
+    async def main() -> None:
+        async def drip(_: Seen, writer: Writer) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            for _ in range(2000):
+                writer.write(b"x")
+                await asyncio.sleep(0.005)
+
+        async with serving(drip) as server:
+            http = pool(server)
+            with pytest.raises(ExchangeTimeoutError, match=r"0\.1 s") as caught:
+                await http.send_raw("GET", "/", b"", timeout=0.1)
+            assert caught.value.sent is True
+            await http.aclose()
+
+    run(main)
+
+
+def test_silent_server_times_out() -> None:
+    """M22: no answer at all is a timeout whose request may have arrived."""
+
+    async def main() -> None:
+        async def silent(_: Seen, writer: Writer) -> None:
+            await asyncio.sleep(20)
+
+        async with serving(silent) as server:
+            http = pool(server)
+            with pytest.raises(ExchangeTimeoutError) as caught:
+                await http.send_raw("POST", "/", b"", b"x", timeout=0.05)
+            assert caught.value.sent is None
+            await http.aclose()
+
+    run(main)
+
+
+def test_refused_connection() -> None:
+    """M20: nothing listens, so surely nothing was sent."""
+
+    async def main() -> None:
+        async with serving(b"") as server:
+            port = server.port
+        http = HttpTransport(split_base_url(f"http://127.0.0.1:{port}")[0])
+        with pytest.raises(ConnectError) as caught:
+            await http.send_raw("POST", "/", b"", b"x")
+        assert caught.value.sent is False
+        await http.aclose()
+
+    run(main)
+
+
+@pytest.mark.parametrize("replay", [True, False])
+def test_stale_connection(replay: bool) -> None:
+    """M20: on a kept connection that died, a read goes out again, a training step does not."""
+
+    async def main() -> None:
+        async def answer(seen: Seen, writer: Writer) -> None:
+            if seen.connection == 1 and seen.target == "/second":
+                writer.transport.abort()
+                return
+            writer.write(reply(b"fine"))
+
+        async with serving(answer) as server:
+            http = pool(server)
+            await http.send_raw("POST", "/first", b"", b"x")
+            if replay:
+                assert (await http.send_raw("POST", "/second", b"", b"x", replay=True))[0] == 200
+            else:
+                with pytest.raises(ConnectionLostError) as caught:
+                    await http.send_raw("POST", "/second", b"", b"x")
+                assert caught.value.sent is None
+            targets = [seen.target for seen in server.seen]
+            assert targets.count("/second") == (2 if replay else 1)
+            await http.aclose()
+
+    run(main)
+
+
+def test_connection_closed_while_idle_is_not_used() -> None:
+    """M20: the server's close of an idle connection is noticed before anything is written."""
+
+    async def main() -> None:
+        async with serving(reply()) as server:
+            http = pool(server)
+            await http.send_raw("POST", "/", b"", b"x")
+            for writer in list(server.writers):
+                writer.close()
+            await asyncio.sleep(0.05)
+            await http.send_raw("POST", "/", b"", b"x")
+            assert server.connections == 2
+            await http.aclose()
+
+    run(main)
+
+
+def test_idle_limit_of_one_request() -> None:
+    """M20: a request that must not be repeated takes only a connection used just now."""
+
+    async def main() -> None:
+        async with serving(reply()) as server:
+            http = pool(server, connections=1)
+            await http.send_raw("GET", "/", b"")
+            await asyncio.sleep(0.03)
+            await http.send_raw("POST", "/", b"", b"x", max_idle=0.01)
+            assert [seen.connection for seen in server.seen] == [1, 2]
+            await asyncio.sleep(0.01)
+            assert server.open == 1
+            await http.aclose()
+
+    run(main)
+
+
+def test_unasked_bytes_poison_the_connection() -> None:
+    """M28: bytes that arrive between two requests never answer the next one."""
+
+    async def main() -> None:
+        async with serving(reply(b"right")) as server:
+            http = pool(server)
+            await http.send_raw("GET", "/", b"")
+            for writer in list(server.writers):
+                writer.write(reply(b"wrong"))
+            await asyncio.sleep(0.05)
+            assert (await http.send_raw("GET", "/", b""))[2] == b"right"
+            assert server.connections == 2
+            await http.aclose()
+
+    run(main)
+
+
+def test_cancelled_exchange_frees_its_slot() -> None:
+    """M19: a cancelled call closes its connection, and its late answer goes to nobody."""
+
+    async def main() -> None:
+        async def answer(seen: Seen, writer: Writer) -> None:
+            await asyncio.sleep(0.05 if seen.target == "/slow" else 0)
+            writer.write(reply(seen.target.encode()))
+
+        async with serving(answer) as server:
+            http = pool(server, connections=1)
+            slow = asyncio.ensure_future(http.send_raw("GET", "/slow", b""))
+            waiting = asyncio.ensure_future(http.send_raw("GET", "/waiting", b""))
+            await asyncio.sleep(0.02)
+            waiting.cancel()
+            slow.cancel()
+            await asyncio.gather(slow, waiting, return_exceptions=True)
+            for _ in range(3):
+                assert (await http.send_raw("GET", "/next", b""))[2] == b"/next"
+            assert http.queue.held == 0
+            await http.aclose()
+
+    run(main)
+
+
+def test_idle_connections_are_swept() -> None:
+    """M21: connections nobody uses do not stay open."""
+
+    async def main() -> None:
+        async with serving(reply()) as server:
+            http = pool(server, idle_seconds=0.05)
+            await asyncio.gather(*(http.send_raw("GET", "/", b"") for _ in range(5)))
+            await asyncio.sleep(0.4)
+            assert server.open == 0
+            await http.aclose()
+
+    run(main)
+
+
+def test_close_ends_what_is_under_way() -> None:
+    """M21: closing the pool fails running exchanges and leaves no socket."""
+
+    async def main() -> None:
+        async def silent(_: Seen, writer: Writer) -> None:
+            await asyncio.sleep(20)
+
+        async with serving(silent) as server:
+            http = pool(server)
+            call = asyncio.ensure_future(http.send_raw("GET", "/", b""))
+            await asyncio.sleep(0.05)
+            await http.aclose()
+            with pytest.raises(APIConnectionError):
+                await call
+            with pytest.raises(TinkerError, match="closed"):
+                await http.send_raw("GET", "/", b"")
+
+    run(main)
+
+
+def test_as_transport_of_httpx() -> None:
+    """M25: an httpx.AsyncClient works on it, compression and status included."""
+
+    async def main() -> None:
+        async def answer(seen: Seen, writer: Writer) -> None:
+            if seen.method == "HEAD":
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n")
+                return
+            body = gzip.compress(b'{"got":"' + seen.body + b'"}')
+            writer.write(reply(body, 201, ("Content-Encoding: gzip", "Content-Type: text/json")))
+
+        async with serving(answer) as server:
+            client = httpx.AsyncClient(transport=pool(server), base_url=server.url)
+            async with client:
+                response = await client.post("/x?a=1", content=b"hi", headers={"X-K": "v"})
+                assert (response.status_code, response.json()) == (201, {"got": "hi"})
+                assert server.seen[0].headers["x-k"] == "v"
+                assert "gzip" in server.seen[0].headers["accept-encoding"]
+                assert (await client.get("/y")).json() == {"got": ""}
+                assert "content-length" not in server.seen[1].headers
+                assert (await client.head("/z")).headers["content-length"] == "5000"
+                assert (await client.get("/again")).status_code == 201
+
+                async def pieces():
+                    yield b"str"
+                    yield b"eam"
+
+                streamed = await client.post("/s", content=pieces())
+                assert streamed.json() == {"got": "stream"}
+
+    run(main)
+
+
+def test_other_origins_are_refused() -> None:
+    """M33: a client that follows a redirect elsewhere gets an error, not a request with the key."""
+
+    async def main() -> None:
+        async with serving(reply(b"stolen")) as other:
+            away = reply(b"", 302, (f"Location: {other.url}/take",))
+            async with serving(away) as server:
+                client = httpx.AsyncClient(
+                    transport=pool(server), base_url=server.url, follow_redirects=True
+                )
+                async with client:
+                    with pytest.raises(ConnectError, match="only"):
+                        await client.get("/x", headers={"X-API-Key": "secret"})
+            assert not other.seen
+
+    run(main)
