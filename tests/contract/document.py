@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,9 @@ _SCHEMA_REF = "#/components/schemas/"
 @functools.cache
 def load_document() -> dict[str, Any]:
     """Return the parsed document."""
-    loaded: dict[str, Any] = yaml.safe_load(DOCUMENT_PATH.read_text(encoding="utf-8"))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    text = DOCUMENT_PATH.read_text(encoding="utf-8")
+    loaded: dict[str, Any] = yaml.load(text, Loader=loader)
     return loaded
 
 
@@ -136,7 +139,12 @@ def component_validator(name: str) -> jsonschema_rs.Draft202012Validator:
 def validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
     """Return a validator for a schema found in the document."""
     name = schema_name(schema)
-    return _validator(schema) if name is None else component_validator(name)
+    return component_validator(name) if name else _inline_validator(json.dumps(schema))
+
+
+@functools.cache
+def _inline_validator(text: str) -> jsonschema_rs.Draft202012Validator:
+    return _validator(json.loads(text))
 
 
 def _validator(schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
