@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
-from attrs import frozen
+from attrs import field, frozen
 
 from .codec import MOMENT, Codec, Tag, expected
 from .errors import ParseError
@@ -16,6 +16,7 @@ from .errors import ParseError
 __all__ = ["Field", "Layout", "Model", "one_of"]
 
 _MISSING: Any = object()
+_BUILT: tuple[tuple[str, ...], tuple[str, ...], dict[str, str]] = ((), (), {})
 
 
 @frozen
@@ -29,6 +30,16 @@ class Field:
     nullable: bool = False
     null_matters: bool = False
     default: Any = None
+    read: Callable[[Any], Any] = field(init=False)
+    write: Callable[[Any], Any] = field(init=False)
+
+    @read.default
+    def _read(self) -> Callable[[Any], Any]:
+        return self.codec.read
+
+    @write.default
+    def _write(self) -> Callable[[Any], Any]:
+        return self.codec.write
 
     def absent(self) -> Any:
         """Return the value of the attribute when the key is missing."""
@@ -43,6 +54,8 @@ class Field:
         if value is default:
             return True
         if type(default) in (list, dict):
+            if not default:
+                return type(value) is type(default) and not value
             return bool(self.codec.write(value) == default)
         if type(value) is not type(default) and {type(value), type(default)} != {int, float}:
             return False
@@ -155,7 +168,7 @@ class Model:
                 value = None if item.nullable else item.absent()
             else:
                 try:
-                    read = item.codec.read(value)
+                    read = item.read(value)
                 except ParseError as error:
                     raise error.within(key) from None
                 if item.codec is MOMENT:
@@ -174,8 +187,9 @@ class Model:
             For a record that was read: what was read. For one that was built: required properties
             and tags, and the optional ones that differ from their default.
         """
-        present, nulls, texts = self._wire or ((), (), {})
-        built = self._wire is None
+        wire = self._wire
+        built = wire is None
+        present, nulls, texts = wire or _BUILT
         out: dict[str, Any] = {}
         for item in self._layout().fields:
             key = item.key
@@ -194,7 +208,7 @@ class Model:
             elif key in texts:
                 out[key] = texts[key]
             else:
-                out[key] = item.codec.write(value)
+                out[key] = item.write(value)
         if self.additional_properties:
             out.update(self.additional_properties)
         return out

@@ -198,10 +198,11 @@ class Array:
             write = self.item.write
             return [write(item) for item in value]
         if hasattr(value, "dtype"):
+            if not value.dtype.isnative:
+                value = value.astype(value.dtype.newbyteorder("="))
             # The wire has flat lists of numbers; the shape travels beside them.
-            return (
-                value.reshape(-1) if self.item.plain and not isinstance(self.item, Array) else value
-            )
+            flat = self.item.plain and not isinstance(self.item, Array)
+            return value.reshape(-1) if flat else value
         if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
             return [self.item.write(item) for item in value]
         return value

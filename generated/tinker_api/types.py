@@ -8,14 +8,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attrs import field, frozen
 
 from .errors import ParseError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = ["Headers", "Response", "Unknown", "dumps", "loads"]
 
@@ -61,62 +58,41 @@ class Response(Generic[T]):
     parsed: T = field(repr=lambda value: type(value).__name__)
 
 
-def _flat(value: NDArray[Any], path: tuple[str | int, ...]) -> NDArray[Any]:
-    """Return a C-contiguous, native array that holds only numbers JSON can carry."""
-    import numpy
-
-    if value.dtype.kind == "f" and not numpy.isfinite(value).all():
-        raise _not_finite(path)
-    if not value.dtype.isnative:
-        value = value.astype(value.dtype.newbyteorder("="))
-    return numpy.ascontiguousarray(value)
+_PLAIN = frozenset({str, int, bool, type(None)})
 
 
-def _not_finite(path: tuple[str | int, ...]) -> ValueError:
-    where = ParseError("", path)
-    return ValueError(
-        f"{str(where).rstrip(': ') or 'the value'} is NaN or infinite: JSON cannot carry it"
-    )
-
-
-def _check(value: Any, path: tuple[str | int, ...]) -> None:
-    """Refuse NaN and infinity, which orjson would write as null; only containers are walked."""
+def _finite(value: Any) -> bool:
+    """Tell whether a tree is free of NaN and infinity, which orjson would write as null."""
     kind = type(value)
     if kind is float:
-        if not math.isfinite(value):
-            raise _not_finite(path)
-    elif kind is dict:
-        for key, item in value.items():
-            if type(item) not in _PLAIN:
-                _check(item, (*path, key))
-    elif kind is list and value:
-        first = type(value[0])
-        if first is float:
+        return math.isfinite(value)
+    if kind is dict:
+        return all(_finite(item) for item in value.values() if type(item) not in _PLAIN)
+    if kind is list:
+        if value and type(value[0]) in (int, float):
             try:
                 # One pass in C: NaN and infinity survive addition.
-                suspicious = not math.isfinite(sum(value))
-            except TypeError:
-                suspicious = True
-            if not suspicious:
-                return
-        elif first is int:
-            if not _holds_floats(value):
-                return
-        for index, item in enumerate(value):
-            if type(item) not in _PLAIN:
-                _check(item, (*path, index))
-    elif hasattr(value, "dtype") and value.dtype.kind == "f":
-        _flat(value, path)
+                if math.isfinite(sum(value)):
+                    return True
+            except (TypeError, OverflowError):
+                pass
+        return all(_finite(item) for item in value if type(item) not in _PLAIN)
+    if hasattr(value, "dtype") and value.dtype.kind == "f":
+        import numpy
+
+        return bool(numpy.isfinite(value).all())
+    return True
 
 
-def _holds_floats(value: list[Any]) -> bool:
-    try:
-        return type(sum(value)) is not int
-    except TypeError:
-        return True
-
-
-_PLAIN = frozenset({str, int, bool, type(None)})
+def _first_bad(value: Any, path: str) -> str:
+    """Return where the first number is that JSON cannot carry."""
+    if type(value) in (dict, list):
+        for key, item in value.items() if type(value) is dict else enumerate(value):
+            if not _finite(item):
+                return _first_bad(
+                    item, f"{path}[{key}]" if type(value) is list else f"{path}.{key}"
+                )
+    return path
 
 
 def _fallback(value: Any) -> Any:
@@ -124,8 +100,11 @@ def _fallback(value: Any) -> Any:
     to_dict = getattr(value, "to_dict", None)
     if to_dict is not None:
         return to_dict()
-    if hasattr(value, "dtype") and hasattr(value, "reshape"):
-        return _flat(value, ())
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        # Strided or foreign-endian; a fresh native copy is what orjson takes.
+        return (
+            value.tolist() if value.ndim == 0 else value.astype(value.dtype.newbyteorder("="), "C")
+        )
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (tuple, set, frozenset)):
@@ -152,7 +131,9 @@ def dumps(value: Any) -> bytes:
     import orjson
 
     try:
-        _check(value, ())
+        if not _finite(value):
+            where = _first_bad(value, "").lstrip(".") or "the value"
+            raise ValueError(f"{where} is NaN or infinite: JSON cannot carry it")
         return orjson.dumps(value, default=_fallback, option=orjson.OPT_SERIALIZE_NUMPY)
     except (TypeError, RecursionError) as error:
         raise ValueError(f"cannot be written as JSON: {error}") from error

@@ -58,16 +58,16 @@ def _answers() -> tuple[Answer, ...]:
 
     return (
         Answer(200, 200, json=Object(CurrentCheckpointStorageUsageResponse)),
-        Answer(400, 400, json=Object(ErrorBody), binary=("text/plain",)),
-        Answer(401, 401, json=Object(ErrorBody), binary=("text/plain",)),
-        Answer(402, 402, json=Object(ErrorBody), binary=("text/plain",)),
-        Answer(403, 403, json=Object(ErrorBody), binary=("text/plain",)),
-        Answer(404, 404, json=Object(ErrorBody), binary=("text/plain",)),
-        Answer(408, 408, json=Object(ErrorBody), binary=("text/plain",)),
-        Answer(409, 409, json=Object(ErrorBody), binary=("text/plain",)),
-        Answer(410, 410, json=Object(ErrorBody), binary=("text/plain",)),
-        Answer(422, 422, json=Object(ErrorBody), binary=("text/plain",)),
-        Answer(429, 429, json=Object(ErrorBody), binary=("text/plain",)),
+        Answer(400, 400, json=Object(ErrorBody), binary=("text/plain", "text/html")),
+        Answer(401, 401, json=Object(ErrorBody), binary=("text/plain", "text/html")),
+        Answer(402, 402, json=Object(ErrorBody), binary=("text/plain", "text/html")),
+        Answer(403, 403, json=Object(ErrorBody), binary=("text/plain", "text/html")),
+        Answer(404, 404, json=Object(ErrorBody), binary=("text/plain", "text/html")),
+        Answer(408, 408, json=Object(ErrorBody), binary=("text/plain", "text/html")),
+        Answer(409, 409, json=Object(ErrorBody), binary=("text/plain", "text/html")),
+        Answer(410, 410, json=Object(ErrorBody), binary=("text/plain", "text/html")),
+        Answer(422, 422, json=Object(ErrorBody), binary=("text/plain", "text/html")),
+        Answer(429, 429, json=Object(ErrorBody), binary=("text/plain", "text/html")),
         Answer(500, 599, json=Object(ErrorBody), binary=("text/plain", "text/html")),
     )
 
