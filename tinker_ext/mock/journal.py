@@ -1,0 +1,187 @@
+"""What survives a restart: a write-ahead log of accepted requests, with snapshots behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+import threading
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import orjson
+
+from tinker_ext.mock import snapshot
+from tinker_ext.mock.messages import Request
+
+if TYPE_CHECKING:
+    from tinker_ext.mock.app import App
+
+HEAD = struct.Struct("<II")
+VERSION = 1
+
+
+class Journal:
+    """Write accepted requests down before they are acknowledged, and do them again after a crash.
+
+    The engine is deterministic, so doing the same requests again in the same order gives the same
+    weights bit for bit. A snapshot from time to time keeps the log short.
+
+    Args:
+        app: The application whose requests are logged.
+        folder: Where to keep `journal-N.log` and `snapshot-N/`.
+    """
+
+    def __init__(self, app: App, folder: Path) -> None:
+        self._app = app
+        self._folder = folder
+        self._file: BinaryIO | None = None
+        self._guard = threading.Lock()
+        self._dirty = False
+        self._generation = 0
+        self._records = 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def recover(self) -> None:
+        """Load the newest snapshot, replay the log after it, and open it for more."""
+        world = self._app.world
+        self._generation = snapshot.newest(self._folder)
+        if self._generation:
+            snapshot.load(self._folder, self._generation, world)
+        path = self._path(self._generation)
+        world.worker.run_inline(True)
+        end = 0
+        try:
+            for record, end in _read(path):
+                self._replay(record)
+        finally:
+            world.worker.run_inline(self._app.settings.inline_engine)
+            world.clock.pin(None)
+        world.ids.boot = self._boot()
+        world.on_release = self._released
+        self._file = path.open("ab")
+        # A torn record at the end was never acknowledged.
+        self._file.truncate(end)
+        self._file.seek(end)
+
+    def append(self, request: Request, counts: Mapping[str, int]) -> None:
+        """Note an accepted request; it is safe once `commit` returned."""
+        headers = {
+            name: request.headers[name]
+            for name in ("content-type", "x-idempotency-key")
+            if name in request.headers
+        }
+        self._write(
+            {
+                "time": self._app.world.clock.unix(),
+                "counts": counts,
+                "method": request.method,
+                "path": request.path,
+                "headers": headers,
+            },
+            request.body,
+        )
+
+    async def commit(self) -> None:
+        """Return when everything noted so far is on disk."""
+        if self._app.settings.inline_engine:
+            self._sync()
+        else:
+            await asyncio.to_thread(self._sync)
+            self._maybe_snapshot()
+
+    def close(self) -> None:
+        """Finish writing."""
+        self._sync()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _path(self, generation: int) -> Path:
+        return self._folder / f"journal-{generation}.log"
+
+    def _boot(self) -> int:
+        path = self._folder / "boots"
+        boot = int(path.read_text()) + 1 if path.exists() else 1
+        path.write_text(f"{boot}\n")
+        return boot
+
+    def _released(self, model_id: str) -> None:
+        self._write({"release": model_id}, b"")
+        self._sync()
+
+    def _write(self, head: dict[str, Any], body: bytes) -> None:
+        text = orjson.dumps(head)
+        payload = struct.pack("<I", len(text)) + text + body
+        with self._guard:
+            if self._file is None:
+                return
+            self._file.write(HEAD.pack(len(payload), zlib.crc32(payload)) + payload)
+            self._dirty = True
+            self._records += 1
+
+    def _sync(self) -> None:
+        with self._guard:
+            if self._dirty and self._file is not None:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+                self._dirty = False
+
+    def _replay(self, record: tuple[dict[str, Any], bytes]) -> None:
+        head, body = record
+        world = self._app.world
+        if "release" in head:
+            model = world.models.get(head["release"])
+            if model is not None:
+                world.release(model)
+            return
+        world.clock.pin(head["time"])
+        world.ids.counts.clear()
+        world.ids.counts.update(head["counts"])
+        path, _, query = head["path"].partition("?")
+        request = Request(
+            head["method"], path, head["headers"], body, query_string=query, replayed=True
+        )
+        self._app.replay(request)
+
+    def _maybe_snapshot(self) -> None:
+        if self._records < self._app.settings.snapshot_every:
+            return
+        self._records = 0
+        self._app.world.worker.submit("train", self._snapshot)
+
+    def _snapshot(self) -> None:
+        """Write a snapshot from the engine's thread, when nothing is pending."""
+        world = self._app.world
+        with world.lock:
+            if not snapshot.quiet(world):
+                return
+            generation = self._generation + 1
+            snapshot.save(self._folder, generation, world)
+            with self._guard:
+                if self._file is None:
+                    return
+                self._file.close()
+                self._file = self._path(generation).open("ab")
+                self._dirty = False
+            old, self._generation = self._generation, generation
+        self._path(old).unlink(missing_ok=True)
+        snapshot.remove(self._folder, old)
+
+
+def _read(path: Path) -> Iterator[tuple[tuple[dict[str, Any], bytes], int]]:
+    """Yield whole records and the position after each; a torn tail ends the log."""
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    at = 0
+    while at + HEAD.size <= len(data):
+        size, checksum = HEAD.unpack_from(data, at)
+        payload = data[at + HEAD.size : at + HEAD.size + size]
+        if len(payload) < size or zlib.crc32(payload) != checksum:
+            return
+        at += HEAD.size + size
+        (length,) = struct.unpack_from("<I", payload)
+        yield (orjson.loads(payload[4 : 4 + length]), payload[4 + length :]), at

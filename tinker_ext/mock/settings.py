@@ -1,0 +1,185 @@
+"""Every knob of the embedded server, with its unit and default, as one frozen record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+ERAS = ("0.4.1", "0.36.0", "both")
+SEQ_PROFILES = ("dedupe", "strict", "ignore", "gap")
+WIRES = ("json", "proto", "both")
+PENDING_STYLES = ("408", "try_again")
+QUEUE_STATES = ("active", "paused_capacity", "paused_rate_limit")
+
+# Mistakes a conformance suite must find; each is off unless named in `Settings.bugs`.
+BUGS = {
+    "loss_scale": "loss:sum is reported twice as large as it is",
+    "chunk_mean": "weights are divided by the number of datums of the request",
+    "adam_bias": "Adam's bias correction is left out",
+    "seq_double": "every third training operation takes effect twice",
+    "seed_ignored": "the sampling seed has no effect",
+    "logprob_shift": "sampled logprobs are shifted by one position",
+    "prompt_logprob_shift": "prompt logprobs are shifted by one position",
+    "checkpoint_no_optimizer": "a saved state forgets the optimizer",
+    "error_shape": "a failed request has no `error` key",
+    "category_case": "error categories are capitalised",
+    "weights_ignored": "every weight of cross_entropy counts as 1",
+    "negative_weight_clamped": "negative weights count as 0",
+    "forward_trains": "forward leaves gradients behind",
+    "no_accumulate": "a second forward_backward forgets the first",
+    "lr_ignored": "every optimizer step uses learning rate 1e-4",
+    "stop_ignored": "stop strings and tokens have no effect",
+    "temperature_ignored": "temperature always counts as 1",
+    "max_tokens_plus_one": "a sample is one token longer than asked",
+    "num_samples_one": "num_samples always counts as 1",
+    "sequence_ids_missing": "asample replies carry no sample_sequence_ids",
+    "metric_suffix": "metric names carry no reduction suffix",
+    "metrics_empty": "metrics are left out",
+    "outputs_reversed": "loss_fn_outputs come in reverse order",
+    "dedupe_any_body": "a repeated seq_id with another body is accepted silently",
+    "load_ignored": "load_weights answers and loads nothing",
+    "sampler_stale": "a sampler keeps the weights of the model's creation",
+    "publish_no_conflict": "publishing twice is accepted",
+    "ttl_ignored": "checkpoints never expire",
+    "delete_ignored": "a deleted checkpoint stays listed",
+    "pagination_off": "limit and offset have no effect",
+    "grad_clip_ignored": "grad_clip_norm has no effect",
+    "weight_decay_ignored": "weight_decay has no effect",
+    "lora_seed_ignored": "the seed of lora_config has no effect",
+    "unknown_model_accepted": "any base model name is accepted",
+    "heartbeat_gone": "heartbeats of a living session answer 410",
+    "capability_missing": "the served models are not listed",
+}
+
+
+@attrs.frozen
+class Pause:
+    """A queue state every new operation reports for a while before it runs.
+
+    Attributes:
+        state: `paused_capacity` or `paused_rate_limit`.
+        seconds: How long each operation stays paused.
+        reason: Text for `queue_state_reason`.
+        operations: Operation names that pause; empty means all.
+    """
+
+    state: str = attrs.field(validator=attrs.validators.in_(QUEUE_STATES))
+    seconds: float = 5.0
+    reason: str | None = None
+    operations: frozenset[str] = attrs.field(factory=frozenset, converter=frozenset)
+
+
+def _models(value: Mapping[str, str | Path | None] | Sequence[str]) -> dict[str, str | None]:
+    """Accept `{"name": tokenizer}` or `["name", "name=tokenizer"]`."""
+    if isinstance(value, Mapping):
+        return {name: str(path) if path is not None else None for name, path in value.items()}
+    pairs = (item.partition("=") for item in value)
+    return {name: path or None for name, _, path in pairs}
+
+
+def _bugs(value: Sequence[str] | set[str] | frozenset[str]) -> frozenset[str]:
+    unknown = sorted(set(value) - set(BUGS))
+    if unknown:
+        raise ValueError(f"unknown bugs {unknown}; known: {', '.join(sorted(BUGS))}")
+    return frozenset(value)
+
+
+@attrs.frozen(kw_only=True)
+class Settings:
+    """How the embedded server behaves; the default is a well-behaved server of both eras.
+
+    Attributes:
+        era: Which server generation to be: `0.4.1`, `0.36.0` or `both`.
+        seq: What a repeated or early seq_id means: `dedupe` answers a repeat with the first
+            request id (another body is a 409), `strict` answers 409, `ignore` trains again,
+            `gap` is `dedupe` that waits for missing numbers for ever.
+        wire: Bodies of training and sampling: `json`, `proto`, `both`; None follows the era.
+        without: Paths (with or without `/api/v1/`) that answer 404.
+        models: Extra base models, name → tokenizer.json file, directory or None (bytes).
+        seed: Seed of ids, weights, faults and unseeded samples.
+        state: Directory that survives restarts; None keeps everything in memory.
+        host: Interface to bind.
+        port: Port to bind; 0 takes any free one.
+        root_path: Prefix printed in self-made URLs when behind a proxy.
+        long_poll: Seconds a poll waits for a result.
+        pending: Answer of an idle poll: `408`, or `try_again` with status 200.
+        session_ttl: Seconds without a sign of life after which a session is gone.
+        future_ttl: Seconds an unread result is kept.
+        delivered_ttl: Seconds a delivered result is kept for repeated reads.
+        reorder_wait: Seconds an operation waits for a missing smaller seq_id (not `gap`).
+        latency: Seconds between an operation's end and its result being visible.
+        request_latency: Seconds added to each request.
+        sample_limit: Samples in flight above which asample answers 429.
+        models_limit: Loaded models above which create_model stays `paused_capacity`.
+        rate_limit: Requests a second above which training and sampling answer 429.
+        retry_after: Seconds announced with 429.
+        pause: Queue state new operations report first.
+        faults: Rules of :mod:`tinker_ext.mock.faults` in force from the start.
+        bugs: Names of :data:`BUGS` to plant.
+        inline_engine: Compute inside the request, for deterministic simulation.
+        validate: Check requests and responses against the document.
+        api_keys: Keys that are let in; None lets any caller in.
+        client_config: Overrides of the client/config reply.
+        dynamic_config: Overrides of the client/dynamic_config reply.
+        messages: `info`, `warning`, `error` texts of create_session.
+        metadata_threshold: Result bytes from which a metadata-only reply is given first.
+        token_lifetime: Seconds a JWT of auth/token lives.
+        signed_url_lifetime: Seconds an archive URL lives.
+        snapshot_every: Training operations between two snapshots of `state`.
+        log_size: Requests the log remembers.
+        epoch: Unix time at which the server's calendar starts; None is now.
+    """
+
+    era: str = attrs.field(default="both", validator=attrs.validators.in_(ERAS))
+    seq: str = attrs.field(default="dedupe", validator=attrs.validators.in_(SEQ_PROFILES))
+    wire: str | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.in_(WIRES))
+    )
+    without: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    models: Mapping[str, str | None] = attrs.field(factory=dict, converter=_models)
+    seed: int = 0
+    state: Path | None = attrs.field(
+        default=None, converter=attrs.converters.optional(Path)
+    )
+    host: str = "127.0.0.1"
+    port: int = 0
+    root_path: str = ""
+    long_poll: float = 30.0
+    pending: str = attrs.field(default="408", validator=attrs.validators.in_(PENDING_STYLES))
+    session_ttl: float = 600.0
+    future_ttl: float = 3600.0
+    delivered_ttl: float = 300.0
+    reorder_wait: float = 10.0
+    latency: float = 0.0
+    request_latency: float = 0.0
+    sample_limit: int | None = None
+    models_limit: int | None = None
+    rate_limit: float | None = None
+    retry_after: float = 1.0
+    pause: Pause | None = None
+    faults: tuple[Any, ...] = attrs.field(default=(), converter=tuple)
+    bugs: frozenset[str] = attrs.field(factory=frozenset, converter=_bugs)
+    inline_engine: bool = False
+    validate: bool = True
+    api_keys: frozenset[str] | None = attrs.field(
+        default=None, converter=attrs.converters.optional(frozenset), repr=False
+    )
+    client_config: Mapping[str, Any] = attrs.field(factory=dict)
+    dynamic_config: Mapping[str, Any] = attrs.field(factory=dict)
+    messages: Mapping[str, str] = attrs.field(factory=dict)
+    metadata_threshold: int = 1 << 20
+    token_lifetime: float = 3600.0
+    signed_url_lifetime: float = 900.0
+    snapshot_every: int = 200
+    log_size: int = 200_000
+    epoch: float | None = None
+
+    @property
+    def bodies(self) -> str:
+        """Return the wire in force: `json`, `proto` or `both`."""
+        if self.wire is not None:
+            return self.wire
+        return {"0.4.1": "json", "0.36.0": "proto", "both": "both"}[self.era]

@@ -1,0 +1,1 @@
+"""What the embedded server remembers: sessions, models, samplers, checkpoints, counters."""
