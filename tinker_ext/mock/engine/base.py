@@ -51,7 +51,7 @@ class BaseModel:
     Example:
         >>> base = BaseModel.create("tiny", vocab_size=259, seed=0)
         >>> base.embedding.shape
-        (259, 64)
+        (259, 32)
     """
 
     config: ModelConfig

@@ -6,7 +6,7 @@ import numpy as np
 
 from tinker_ext.mock.engine import model, unembed
 from tinker_ext.mock.engine.base import UNEMBED, BaseModel
-from tinker_ext.mock.engine.layers import rms_norm, rotary_table, rotate
+from tinker_ext.mock.engine.layers import distance_bias, rms_norm
 from tinker_ext.mock.engine.tiles import ROWS, Array, linear, padded_length
 
 
@@ -44,39 +44,44 @@ class Decoder:
     def step(self, tokens: Array) -> None:
         """Appends one token to each continuation and updates ``logits``."""
         config, weights = self._base.config, self._weights
-        rows = padded_length(self._copies)
-        x = np.zeros((1, rows, config.d_model), dtype=self._base.embedding.dtype)
-        x[0, : self._copies] = self._base.embedding[tokens]
+        # One tile per ROWS continuations, so that a tile's shape does not depend on their number.
+        shape = (padded_length(self._copies) // ROWS, ROWS, config.d_model)
+        x = np.zeros(shape, dtype=self._base.embedding.dtype)
+        self._rows(x)[...] = self._base.embedding[tokens]
         for layer in range(config.n_layers):
             attn, mlp = f"layers.{layer}.self_attn.", f"layers.{layer}.mlp."
             normed, _ = rms_norm(x)
             attended = np.zeros_like(x)
-            attended[0, : self._copies] = self._attend(layer, attn, normed)
+            self._rows(attended)[...] = self._attend(layer, attn, normed)
             x = x + linear(attended, weights[attn + "o_proj"])
             normed, _ = rms_norm(x)
             rectified = np.maximum(linear(normed, weights[mlp + "up_proj"]), 0)
             x = x + linear(rectified * rectified, weights[mlp + "down_proj"])
         self._position += 1
-        hidden, _ = rms_norm(x[0, : self._copies])
+        hidden, _ = rms_norm(self._rows(x))
         self.logits = self._logits(hidden)
+
+    def _rows(self, x: Array) -> Array:
+        return x.reshape(-1, x.shape[-1])[: self._copies]
 
     def _attend(self, layer: int, attn: str, normed: Array) -> Array:
         config, weights = self._base.config, self._weights
-        cos, sin = rotary_table(self._position, 1, config.head_dim, normed.dtype.name)
 
         def project(name: str) -> Array:
-            y = linear(normed, weights[attn + name])[0, : self._copies]
+            y = self._rows(linear(normed, weights[attn + name]))
             return y.reshape(self._copies, 1, config.n_heads, config.head_dim)
 
-        q = rotate(project("q_proj"), cos, sin).transpose(0, 2, 1, 3)
+        q = project("q_proj").transpose(0, 2, 1, 3)
         q *= normed.dtype.type(config.head_dim**-0.5)
         here = self._position - self._first
-        self._keys[layer][:, :, here] = rotate(project("k_proj"), cos, sin)[:, 0]
+        self._keys[layer][:, :, here] = project("k_proj")[:, 0]
         self._values[layer][:, :, here] = project("v_proj")[:, 0]
         start = max(0, (self._position // ROWS + 1) * ROWS - config.window - self._first)
         keys = self._keys[layer][:, :, start : here + 1]
         values = self._values[layer][:, :, start : here + 1]
         scores = q @ keys.swapaxes(-1, -2)
+        distance = np.arange(keys.shape[2] - 1, -1, -1)
+        scores += distance_bias(config.n_heads, distance[None]).astype(scores.dtype)
         scores -= scores.max(axis=-1, keepdims=True)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=-1, keepdims=True)

@@ -18,9 +18,8 @@ from tinker_ext.mock.engine.layers import (
     attention_backward,
     rms_norm,
     rms_norm_backward,
-    rotary_table,
-    rotate,
 )
+from tinker_ext.mock.engine.scratch import SCRATCH
 from tinker_ext.mock.engine.tiles import Array, linear, weight_gradient
 
 Weights = Mapping[str, Array]
@@ -37,6 +36,7 @@ class LayerTrace:
     normed_mlp: Array
     inverse_mlp: Array
     rectified: Array
+    squared: Array
 
 
 @attrs.frozen(eq=False)
@@ -60,7 +60,7 @@ def forward(
         config: shape of the model.
         weights: linear layers by name.
         embedded: embeddings; rows beyond a sequence's end may hold anything finite.
-        cache: receives the rotated keys and the values of each layer when given.
+        cache: receives the keys and the values of each layer when given.
     """
     x = embedded
     layers = []
@@ -90,6 +90,10 @@ def _heads(config: ModelConfig, x: Array) -> Array:
     return x.reshape(*x.shape[:2], config.n_heads, config.head_dim)
 
 
+def _square(x: Array) -> Array:
+    return np.multiply(x, x, out=SCRATCH.empty(x.shape, x.dtype))
+
+
 def _flat(x: Array) -> Array:
     return x.reshape(*x.shape[:2], -1)
 
@@ -103,23 +107,26 @@ def _block(
 ) -> tuple[Array, LayerTrace]:
     attn, mlp = f"layers.{layer}.self_attn.", f"layers.{layer}.mlp."
     normed, inverse = rms_norm(x)
-    cos, sin = rotary_table(0, x.shape[1], config.head_dim, x.dtype.name)
-    q = rotate(_heads(config, linear(normed, weights[attn + "q_proj"])), cos, sin)
+    q = _heads(config, linear(normed, weights[attn + "q_proj"]))
     q *= x.dtype.type(config.head_dim**-0.5)
-    k = rotate(_heads(config, linear(normed, weights[attn + "k_proj"])), cos, sin)
+    k = _heads(config, linear(normed, weights[attn + "k_proj"]))
     v = _heads(config, linear(normed, weights[attn + "v_proj"]))
     if cache is not None:
         cache.append((k, v))
     out, attention_trace = attention(q, k, v, config.window)
     attended = _flat(out)
-    x = x + linear(attended, weights[attn + "o_proj"])
-    normed_mlp, inverse_mlp = rms_norm(x)
-    rectified = np.maximum(linear(normed_mlp, weights[mlp + "up_proj"]), 0)
-    x = x + linear(rectified * rectified, weights[mlp + "down_proj"])
+    middle = linear(attended, weights[attn + "o_proj"])
+    middle += x
+    normed_mlp, inverse_mlp = rms_norm(middle)
+    rectified = linear(normed_mlp, weights[mlp + "up_proj"])
+    np.maximum(rectified, 0, out=rectified)
+    squared = _square(rectified)
+    out_x = linear(squared, weights[mlp + "down_proj"])
+    out_x += middle
     trace = LayerTrace(
-        normed, inverse, attended, attention_trace, normed_mlp, inverse_mlp, rectified
+        normed, inverse, attended, attention_trace, normed_mlp, inverse_mlp, rectified, squared
     )
-    return x, trace
+    return out_x, trace
 
 
 def _block_backward(
@@ -138,17 +145,19 @@ def _block_backward(
             gradients[name] = weight_gradient(source, dy)
         return linear(dy, weights[name].T)
 
-    r = trace.rectified
-    dr = through(mlp + "down_proj", r * r, dx)
-    dr *= 2 * r
+    dr = through(mlp + "down_proj", trace.squared, dx)
+    dr *= trace.rectified
+    dr *= 2
     dnormed = through(mlp + "up_proj", trace.normed_mlp, dr)
-    dx = dx + rms_norm_backward(dnormed, trace.normed_mlp, trace.inverse_mlp)
+    dmiddle = rms_norm_backward(dnormed, trace.normed_mlp, trace.inverse_mlp)
+    dmiddle += dx
 
-    dattended = through(attn + "o_proj", trace.attended, dx)
+    dattended = through(attn + "o_proj", trace.attended, dmiddle)
     dq, dk, dv = attention_backward(_heads(config, dattended), trace.attention)
-    cos, sin = rotary_table(0, dx.shape[1], config.head_dim, dx.dtype.name)
-    dq *= dx.dtype.type(config.head_dim**-0.5)
-    dnormed = through(attn + "q_proj", trace.normed, _flat(rotate(dq, cos, -sin)))
-    dnormed += through(attn + "k_proj", trace.normed, _flat(rotate(dk, cos, -sin)))
+    dq *= dq.dtype.type(config.head_dim**-0.5)
+    dnormed = through(attn + "q_proj", trace.normed, _flat(dq))
+    dnormed += through(attn + "k_proj", trace.normed, _flat(dk))
     dnormed += through(attn + "v_proj", trace.normed, _flat(dv))
-    return dx + rms_norm_backward(dnormed, trace.normed, trace.inverse)
+    din = rms_norm_backward(dnormed, trace.normed, trace.inverse)
+    din += dmiddle
+    return din

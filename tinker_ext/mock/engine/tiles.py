@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tinker_ext.mock.engine.scratch import SCRATCH
+
 Array = npt.NDArray[Any]
 
 ROWS = 32
@@ -32,16 +34,32 @@ def padded_length(length: int) -> int:
 def linear(x: Array, weight: Array) -> Array:
     """``x @ weight`` for x (batch, tokens, K), tokens a multiple of ROWS."""
     batch, tokens, width = x.shape
-    out: Array = x.reshape(-1, ROWS, width) @ weight
+    rows = _rows(tokens, width * weight.shape[1])
+    out = SCRATCH.empty((batch * tokens // rows, rows, weight.shape[1]), x.dtype)
+    np.matmul(x.reshape(-1, rows, width), weight, out=out)
     return out.reshape(batch, tokens, weight.shape[1])
+
+
+def _rows(tokens: int, weight_size: int) -> int:
+    """Rows per BLAS call: as many as divide the sequence and stay below the limit."""
+    rows = ROWS
+    while tokens % (2 * rows) == 0 and 2 * rows * weight_size <= LIMIT:
+        rows *= 2
+    return rows
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """``a @ b`` of stacks of tiles with equal leading axes, in scratch memory."""
+    out = SCRATCH.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
+    return np.matmul(a, b, out=out)
 
 
 def weight_gradient(x: Array, dy: Array) -> Array:
     """Per-datum gradient of ``linear``: (batch, K, N), summed over tiles in order."""
     batch, tokens, k = x.shape
-    tiles = tokens // ROWS
-    xt = x.reshape(batch, tiles, ROWS, k).swapaxes(-1, -2)
-    parts = xt @ dy.reshape(batch, tiles, ROWS, dy.shape[2])
+    rows = _rows(tokens, k * dy.shape[2])
+    xt = x.reshape(batch, -1, rows, k).swapaxes(-1, -2)
+    parts = matmul(xt, dy.reshape(batch, -1, rows, dy.shape[2]))
     return ordered_sum(parts, axis=1)
 
 

@@ -21,10 +21,11 @@ from tinker_ext.mock.engine.lora import LoraParameters, LoraSpec
 from tinker_ext.mock.engine.losses import LossConfig, LossFunction, loss_named
 from tinker_ext.mock.engine.optim import AdamW, OptimizerState, OptimParams
 from tinker_ext.mock.engine.sampling import Sampler
+from tinker_ext.mock.engine.scratch import SCRATCH
 from tinker_ext.mock.engine.tiles import ROWS, Array, padded_length
 from tinker_ext.mock.engine.weights import adapter_config
 
-GROUP_TOKENS = 4096
+GROUP_TOKENS = 1024
 GROUP_FLOATS = 1 << 24
 """Bounds of one group: padded tokens, and floats of per-datum gradients (64 MB)."""
 
@@ -192,7 +193,8 @@ class Adapter:
         for group in self._groups(rows):
             gradients: dict[int, dict[str, Array]] = {}
             for bucket in _buckets(group):
-                gradients |= self._bucket(bucket, loss, config, outputs, total is not None)
+                with SCRATCH:
+                    gradients |= self._bucket(bucket, loss, config, outputs, total is not None)
             for row in group:
                 losses += float(outputs[row.index]["elementwise_loss"].sum(dtype=np.float64))
                 for name in self._lora.layers if total is not None else ():
@@ -230,22 +232,17 @@ class Adapter:
             tokens[i, : len(row.targets)] = row.datum.tokens
             targets[i, : len(row.targets)] = row.targets
         trace = model.forward(shape, weights, self.base.embedding[tokens])
-        hidden = trace.hidden.reshape(-1, ROWS, shape.d_model)
-        tiled = targets.reshape(-1, ROWS, k)
+        tiled = (-1, ROWS, k)
         head, bias = weights[UNEMBED], self.base.bias
-        logprobs, normalizer = unembed.target_logprobs(hidden, tiled, head, bias)
-        slopes = self._score(rows, logprobs.reshape(targets.shape), loss, config, outputs)
+        hidden = trace.hidden.reshape(-1, ROWS, shape.d_model)
+        scores = unembed.forward(hidden, targets.reshape(tiled), head, bias)
+        logprobs = scores.logprobs.reshape(targets.shape)
+        slopes = self._score(rows, logprobs, loss, config, outputs)
         if not differentiate:
             return {}
+        want_head = UNEMBED in self._lora.layers
         dhidden, dhead = unembed.backward(
-            hidden,
-            tiled,
-            normalizer,
-            slopes.reshape(tiled.shape),
-            head,
-            bias,
-            len(rows),
-            UNEMBED in self._lora.layers,
+            scores, slopes.reshape(tiled), head, bias, len(rows), want_head
         )
         body = model.backward(
             shape, weights, trace, dhidden.reshape(trace.hidden.shape), self._lora.layers

@@ -6,27 +6,27 @@ computes them again, only for tiles that carry gradient.
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 
+from tinker_ext.mock.engine.scratch import SCRATCH
 from tinker_ext.mock.engine.tiles import ROWS, Array, ordered_sum
 
 CHUNK_FLOATS = 1 << 22
 """Floats of logits (or of weight gradients) held at once: 16 MB."""
 
+KEPT_VOCABULARY = 1024
+"""Up to this size the probabilities of the forward pass are kept for the backward pass. It must
+not depend on the batch: kept and recomputed probabilities differ in their last bits."""
+
 
 def block_logits(hidden: Array, weight: Array, bias: Array) -> Array:
     """Logits (tiles, blocks, ROWS, columns) of hidden (tiles, ROWS, d_model)."""
-    logits: Array = hidden[:, None] @ weight
+    blocks, _, columns = weight.shape
+    logits = SCRATCH.empty((len(hidden), blocks, ROWS, columns), hidden.dtype)
+    np.matmul(hidden[:, None], weight, out=logits)
     logits += bias
     return logits
-
-
-def log_normalizer(logits: Array) -> Array:
-    """Logarithm of the sum of exponentials over the vocabulary: (tiles, ROWS)."""
-    peak = logits.max(axis=(1, 3))
-    sums = np.exp(logits - peak[:, None, :, None]).sum(axis=-1)
-    out: Array = peak + np.log(ordered_sum(sums, axis=1))
-    return out
 
 
 def full_logits(hidden: Array, weight: Array, bias: Array, vocab_size: int) -> Array:
@@ -40,9 +40,22 @@ def full_logits(hidden: Array, weight: Array, bias: Array, vocab_size: int) -> A
     return flat[:rows, :vocab_size]
 
 
-def target_logprobs(
-    hidden: Array, targets: Array, weight: Array, bias: Array
-) -> tuple[Array, Array]:
+@attrs.frozen(eq=False)
+class HeadTrace:
+    """Result of `forward`: ``logprobs`` like the targets, and what `backward` needs.
+
+    ``normalizer`` is log sum exp of the logits, (tiles, ROWS); ``probs`` are kept only for a
+    small vocabulary.
+    """
+
+    hidden: Array
+    targets: Array
+    logprobs: Array
+    normalizer: Array
+    probs: Array | None
+
+
+def forward(hidden: Array, targets: Array, weight: Array, bias: Array) -> HeadTrace:
     """Log-probabilities of the targets.
 
     Args:
@@ -50,41 +63,41 @@ def target_logprobs(
         targets: (tiles, ROWS, k) token ids.
         weight: (blocks, d_model, columns).
         bias: (blocks, 1, columns).
-
-    Returns:
-        (log-probabilities like targets, log normalizers (tiles, ROWS)).
     """
     blocks, _, columns = weight.shape
-    step = max(1, CHUNK_FLOATS // (ROWS * blocks * columns))
+    keep = blocks * columns <= KEPT_VOCABULARY
+    step = len(hidden) if keep else max(1, CHUNK_FLOATS // (ROWS * blocks * columns))
     logprobs = np.empty(targets.shape, dtype=hidden.dtype)
     normalizer = np.empty(targets.shape[:2], dtype=hidden.dtype)
+    probs = None
     rows = np.arange(ROWS)[None, :, None]
     for start in range(0, len(hidden), step):
         part = slice(start, start + step)
         logits = block_logits(hidden[part], weight, bias)
-        normalizer[part] = log_normalizer(logits)
         block, column = np.divmod(targets[part], columns)
         tile = np.arange(len(logits))[:, None, None]
         picked = logits[tile, block, rows, column]
+        peak = logits.max(axis=-1).max(axis=1)
+        logits -= peak[:, None, :, None]
+        np.exp(logits, out=logits)
+        sums = ordered_sum(logits.sum(axis=-1), axis=1)
+        normalizer[part] = peak + np.log(sums)
         logprobs[part] = picked - normalizer[part][..., None]
-    return logprobs, normalizer
+        if keep:
+            logits *= (1 / sums)[:, None, :, None]
+            probs = logits
+    return HeadTrace(hidden, targets, logprobs, normalizer, probs)
 
 
 def backward(
-    hidden: Array,
-    targets: Array,
-    normalizer: Array,
-    slopes: Array,
-    weight: Array,
-    bias: Array,
-    datums: int,
-    want_weight: bool,
+    trace: HeadTrace, slopes: Array, weight: Array, bias: Array, datums: int, want_weight: bool
 ) -> tuple[Array, Array | None]:
     """Gradients for the hidden states and, per datum, for the unembedding.
 
     Args:
-        hidden, targets, normalizer, weight, bias: as in and out of `target_logprobs`.
-        slopes: d loss / d logprob, shaped like targets.
+        trace: of the forward pass; its kept probabilities are used up.
+        slopes: d loss / d logprob, shaped like the targets.
+        weight, bias: as in `forward`.
         datums: how many equal runs of tiles the first axis holds.
         want_weight: whether to compute the second result.
 
@@ -92,26 +105,37 @@ def backward(
         (like hidden, (datums, blocks, d_model, columns) or None).
     """
     blocks, width, columns = weight.shape
-    dhidden = np.zeros_like(hidden)
-    dweight = np.zeros((datums, *weight.shape), dtype=hidden.dtype) if want_weight else None
-    per_datum = len(hidden) // datums
+    dhidden = np.zeros_like(trace.hidden)
+    dweight = np.zeros((datums, *weight.shape), dtype=dhidden.dtype) if want_weight else None
+    per_datum = len(dhidden) // datums
     active = np.flatnonzero(slopes.any(axis=(1, 2)))
     step = max(1, CHUNK_FLOATS // (max(ROWS, width) * blocks * columns))
     rows = np.arange(ROWS)[None, :]
     for start in range(0, len(active), step):
         part = active[start : start + step]
-        dlogits = block_logits(hidden[part], weight, bias)
-        dlogits -= normalizer[part][:, None, :, None]
-        np.exp(dlogits, out=dlogits)
+        hidden = trace.hidden[part]
+        dlogits = _probabilities(trace, part, weight, bias)
         slope = slopes[part]
         dlogits *= -ordered_sum(slope, axis=2)[:, None, :, None]
-        block, column = np.divmod(targets[part], columns)
+        block, column = np.divmod(trace.targets[part], columns)
         tile = np.arange(len(part))[:, None]
         for j in range(slope.shape[2]):
             dlogits[tile, block[..., j], rows, column[..., j]] += slope[..., j]
-        dhidden[part] = ordered_sum(dlogits @ weight.swapaxes(-1, -2), axis=1)
+        dh = SCRATCH.empty((len(part), blocks, ROWS, width), dlogits.dtype)
+        np.matmul(dlogits, weight.swapaxes(-1, -2), out=dh)
+        dhidden[part] = ordered_sum(dh, axis=1)
         if dweight is not None:
-            products = hidden[part].swapaxes(-1, -2)[:, None] @ dlogits
+            products = SCRATCH.empty((len(part), blocks, width, columns), dlogits.dtype)
+            np.matmul(hidden.swapaxes(-1, -2)[:, None], dlogits, out=products)
             for index, gradient in zip(part, products, strict=True):
                 dweight[index // per_datum] += gradient
     return dhidden, dweight
+
+
+def _probabilities(trace: HeadTrace, part: Array, weight: Array, bias: Array) -> Array:
+    if trace.probs is not None:
+        whole = len(part) == len(trace.probs)
+        return trace.probs if whole else trace.probs[part]
+    logits = block_logits(trace.hidden[part], weight, bias)
+    logits -= trace.normalizer[part][:, None, :, None]
+    return np.exp(logits, out=logits)
