@@ -1,0 +1,140 @@
+"""Argument checks made before a byte is sent."""
+
+import numpy as np
+import pytest
+
+from tinker_ext.batch.checks import REQUIRED_INPUTS, check_batch, check_sample
+from tinker_ext.errors import InvalidInputError
+from tinker_ext.types import Datum, ImageChunk, ModelInput, TensorData
+from tinker_ext.types.enums import LOSS_FN_TYPES
+
+RL = {"target_tokens": [2, 3], "logprobs": [-1.0, -1.0], "advantages": [1.0, 0.0]}
+
+
+def datum(tokens=(1, 2), **inputs):
+    return Datum(ModelInput.from_ints(tokens), inputs)
+
+
+@pytest.mark.parametrize("loss_fn", LOSS_FN_TYPES)
+def test_complete_data_pass(loss_fn):
+    """M3: every known loss accepts a batch with its inputs."""
+    check_batch([datum(**RL)], loss_fn, {"clip": 0.2, "mode": "x", "flag": True})
+    assert loss_fn in REQUIRED_INPUTS
+
+
+@pytest.mark.parametrize("loss_fn", [name for name in LOSS_FN_TYPES if name != "custom"])
+def test_every_required_input_is_missed(loss_fn):
+    """M3: a missing input is named, with the datum and what was given."""
+    for name in REQUIRED_INPUTS[loss_fn]:
+        inputs = {key: value for key, value in RL.items() if key != name}
+        with pytest.raises(InvalidInputError, match=rf"data\[1\].*{loss_fn}.*{name}"):
+            check_batch([datum(**RL), datum(**inputs)], loss_fn)
+
+
+@pytest.mark.parametrize(
+    ("example", "message"),
+    [
+        (datum(target_tokens=[1]), "2 positions"),
+        (datum(target_tokens=[1, 2], weights=[1, 1, 1]), "2 positions"),
+        (datum(target_tokens=[[1, 2], [3, 4]], weights=[1.0, 1.0]), "weights have shape"),
+        (datum(target_tokens=[1, 2], weights=[1.0, float("nan")]), "NaN at position 1"),
+        (datum(target_tokens=np.array([1.0, 2.0])), "int64"),
+        (datum(target_tokens=[1, -100]), "negative"),
+        (datum(target_tokens=[1, -100], weights=[1.0, 1.0]), "position 1 is negative"),
+        (datum(target_tokens=[1, 2**31]), "above"),
+        (datum(tokens=(1, -1), target_tokens=[1, 2]), "token -1"),
+        (datum(tokens=(1, 2**31), target_tokens=[1, 2]), "token 2147483648"),
+    ],
+)
+def test_bad_datums(example, message):
+    """M7: lengths, NaN and token ids are checked at the call."""
+    with pytest.raises(InvalidInputError, match=message):
+        check_batch([example], "cross_entropy")
+
+
+def test_padding_is_allowed():
+    """M9: a negative target counts as padding where its weight is 0 or in two dimensions."""
+    check_batch([datum(target_tokens=[1, -100], weights=[1.0, 0.0])], "cross_entropy")
+    check_batch([datum(target_tokens=[[1, -1], [2, -1]])], "cross_entropy")
+
+
+def test_infinity_depends_on_the_wire():
+    """M7: protobuf carries infinities, JSON does not."""
+    data = [datum(**{**RL, "logprobs": [-np.inf, 0.0]})]
+    check_batch(data, "ppo")
+    with pytest.raises(InvalidInputError, match="JSON"):
+        check_batch(data, "ppo", finite=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([], "ppo"), "empty"),
+        (([datum(**RL)], "crossentropy"), "cross_entropy"),
+        (([1], "ppo"), "not a Datum"),
+        (([datum(**RL)], "ppo", {"clip": float("nan")}), "clip"),
+        (([datum(**RL)], "ppo", {"clip": None}), "clip"),
+    ],
+)
+def test_bad_calls(arguments, message):
+    """M3: an empty batch, a typo in the loss and bad settings are named."""
+    with pytest.raises(InvalidInputError, match=message):
+        check_batch(*arguments)
+
+
+def test_vocabulary():
+    """M7: with a known vocabulary larger ids are refused."""
+    check_batch([datum(**RL)], "ppo", vocab_size=4)
+    with pytest.raises(InvalidInputError, match="above 2"):
+        check_batch([datum(**RL)], "ppo", vocab_size=3)
+
+
+def test_unknown_image_length_is_left_to_the_server():
+    """M10: where the length is not declared no length check is made."""
+    chunks = [ImageChunk(data=b"x", format="png")]
+    example = Datum(ModelInput(chunks=chunks), {"target_tokens": [1, 2, 3]})
+    check_batch([example], "cross_entropy")
+
+
+def test_a_raw_list_assigned_later_is_found():
+    """M9: `datum.loss_fn_inputs` may be assigned into; what is assigned is checked."""
+    example = datum(target_tokens=[1, 2])
+    example.loss_fn_inputs["weights"] = [1.0, 1.0]
+    with pytest.raises(InvalidInputError, match="weights"):
+        check_batch([example], "cross_entropy")
+
+
+PROMPT = ModelInput.from_ints([1])
+FLAT = TensorData(data=[1], dtype="int64")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_samples": 0}, "num_samples"),
+        ({"prompt": [1, 2]}, "from_ints"),
+        ({"prompt": ModelInput.from_ints([-1])}, "token -1"),
+        ({"topk_prompt_logprobs": -1}, "topk_prompt_logprobs"),
+        ({"topk_sample_logprobs": -1}, "topk_sample_logprobs"),
+        ({"prompt_alt_tokens_k": -1}, "prompt_alt_tokens_k"),
+        ({"target_prompt_logprobs": FLAT}, "two dimensions"),
+        ({"prompt_logprobs_last_n": 0, "include_prompt_logprobs": True}, "at least 1"),
+        ({"prompt_logprobs_last_n": 1}, "include_prompt_logprobs"),
+    ],
+)
+def test_bad_sample_arguments(arguments, message):
+    """M16: sample checks its arguments before sending."""
+    with pytest.raises(InvalidInputError, match=message):
+        check_sample(**{"prompt": PROMPT, "num_samples": 1, **arguments})
+
+
+def test_good_sample_arguments():
+    """M16: valid arguments pass."""
+    table = TensorData(data=[1, 2], dtype="int64", shape=[1, 2])
+    check_sample(
+        PROMPT,
+        2,
+        include_prompt_logprobs=True,
+        prompt_logprobs_last_n=1,
+        target_prompt_logprobs=table,
+    )

@@ -1,0 +1,98 @@
+"""Datum: conversion of loss inputs and provenance spans."""
+
+import copy
+import pickle
+
+import attrs
+import numpy as np
+import pytest
+
+from tinker_ext.errors import InvalidInputError, UnknownKeyError
+from tinker_ext.types import (
+    Datum,
+    ModelInput,
+    PromptProvenanceSpan,
+    SampledProvenanceSpan,
+    TensorData,
+)
+
+INPUT = ModelInput.from_ints([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "dtype", "nested"),
+    [
+        ("target_tokens", [2, 3], "int64", [2, 3]),
+        ("target_tokens", [[2, 3], [4, 5]], "int64", [[2, 3], [4, 5]]),
+        ("target_tokens", ModelInput.from_ints([2, 3]), "int64", [2, 3]),
+        ("weights", [1, 0], "float32", [1.0, 0.0]),
+        ("advantages", (0.5, 1), "float32", [0.5, 1.0]),
+        ("logprobs", np.array([-1.5, -2]), "float32", [-1.5, -2.0]),
+        ("mask", np.array([1, 0]), "int64", [1, 0]),
+        ("mask", TensorData(data=[1], dtype="float32"), "float32", [1.0]),
+    ],
+)
+def test_conversion(key, value, dtype, nested):
+    """M9: arrays, lists, nested lists, tensors and model inputs become TensorData."""
+    tensor = Datum(model_input=INPUT, loss_fn_inputs={key: value}).loss_fn_inputs[key]
+    assert tensor.dtype == dtype
+    assert tensor.tolist() == nested
+
+
+def test_unknown_list_key():
+    """M9: a list under an unknown name is an error that lists the known ones."""
+    with pytest.raises(UnknownKeyError, match=r"(?s)'mask'.*target_tokens"):
+        Datum(INPUT, {"mask": [1, 0]})
+
+
+@pytest.mark.parametrize("value", ["ab", None, [True], np.array([True]), [[1], [2, 3]]])
+def test_bad_values_name_the_input(value):
+    """M9: the error says which loss input is wrong."""
+    with pytest.raises(InvalidInputError, match="weights"):
+        Datum(INPUT, {"weights": value})
+
+
+def test_bad_model_input():
+    """M9: token ids must be wrapped; the message says how."""
+    with pytest.raises(InvalidInputError, match="from_ints"):
+        Datum(model_input=[1, 2], loss_fn_inputs={})
+    with pytest.raises(InvalidInputError, match="dict"):
+        Datum(INPUT, [1])
+
+
+def test_the_dict_is_copied_but_stays_a_dict():
+    """M9: the caller's dict is not shared; the datum's own may be assigned into."""
+    given = {"weights": [1.0, 1.0]}
+    datum = Datum(INPUT, given)
+    given["weights"] = None
+    datum.loss_fn_inputs["advantages"] = TensorData(data=[1.0, 2.0], dtype="float32")
+    assert sorted(datum.loss_fn_inputs) == ["advantages", "weights"]
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        datum.model_input = INPUT
+
+
+def test_value_semantics():
+    """M9: a datum pickles, copies and compares."""
+    datum = Datum(INPUT, {"target_tokens": [2, 3]})
+    assert pickle.loads(pickle.dumps(datum)) == datum == copy.deepcopy(datum)
+    assert datum != Datum(INPUT, {"target_tokens": [2, 4]})
+    assert Datum(INPUT).loss_fn_inputs == {}
+
+
+def test_provenance():
+    """M9: spans must cover input and targets exactly and come together."""
+    prompt = [PromptProvenanceSpan(sequence_id="a", length=1)]
+    sampled = [SampledProvenanceSpan(sequence_id="a", offset=3, length=1)]
+    datum = Datum(INPUT, {"target_tokens": [2, 3]})
+    marked = datum.with_provenance(prompt + sampled, sampled * 2)
+    assert marked.model_input_spans == prompt + sampled
+    assert marked.loss_fn_input_spans == sampled * 2
+    assert datum.model_input_spans is None
+    with pytest.raises(ValueError, match="cover 1 of 2"):
+        datum.with_provenance(prompt, sampled * 2)
+    with pytest.raises(ValueError, match="cover 3 of 2"):
+        datum.with_provenance(prompt * 2, sampled * 3)
+    with pytest.raises(ValueError, match="both"):
+        Datum(INPUT, model_input_spans=prompt)
+    with pytest.raises(ValueError, match="target_tokens"):
+        Datum(INPUT).with_provenance(prompt * 2, sampled)

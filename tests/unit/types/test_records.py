@@ -1,0 +1,141 @@
+"""Optimizer settings, outputs, checkpoints, and the table of lazily loaded names."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import attrs
+import pytest
+
+from tinker_ext import types
+from tinker_ext.errors import InvalidInputError
+
+
+def test_adam_defaults():
+    """M14: the defaults of the official client."""
+    assert attrs.asdict(types.AdamParams()) == {
+        "learning_rate": 1e-4,
+        "beta1": 0.9,
+        "beta2": 0.95,
+        "eps": 1e-12,
+        "weight_decay": 0.0,
+        "grad_clip_norm": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("cls", "arguments"),
+    [
+        (types.AdamParams, {"learning_rate": float("inf")}),
+        (types.AdamParams, {"learning_rate": "fast"}),
+        (types.DimuonParams, {"learning_rate": -1}),
+        (types.DimuonParams, {"learning_rate": 1, "beta1": 1}),
+        (types.LoraConfig, {"rank": 0}),
+        (types.LoraConfig, {"rank": 1.5}),
+        (types.AdamOptimizerConfig, {"type": "sgd"}),
+        (types.DimuonOptimizerConfig, {"version": 2}),
+    ],
+)
+def test_bad_settings(cls, arguments):
+    """M14: non-finite and out-of-range settings fail at the call."""
+    with pytest.raises(InvalidInputError):
+        cls(**arguments)
+
+
+def test_unknown_optimizer_passes_through():
+    """M14: an optimizer family this package does not know keeps every field."""
+    params = types.OptimParamsBase(type="lion", learning_rate=0.1, sign=True)
+    assert params.to_dict() == {"type": "lion", "learning_rate": 0.1, "sign": True}
+    assert params.sign is True
+    assert pickle.loads(pickle.dumps(params)) == params == copy.deepcopy(params)
+    assert params != types.OptimizerConfigBase(type="lion", learning_rate=0.1, sign=True)
+    with pytest.raises(AttributeError):
+        _ = params.missing
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        params.sign = False
+
+
+def test_adam_is_keyword_only():
+    """M14: positions would be guesswork."""
+    with pytest.raises(TypeError):
+        types.AdamParams(1e-3)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "loss"),
+    [
+        ({"loss:sum": 2.0, "loss:mean": 1.0}, 2.0),
+        ({"loss:mean": 1.0}, 1.0),
+        ({"loss": 3.0}, 3.0),
+    ],
+)
+def test_loss_is_read_from_metrics(metrics, loss):
+    """M13: `.loss` reads the metric the server sent."""
+    assert types.ForwardBackwardOutput("x", [], metrics).loss == loss
+
+
+@pytest.mark.parametrize("metrics", [{}, {"kl:mean": 1.0}, {"loss": 1.0, "loss_1": 2.0}])
+def test_loss_says_why_not(metrics):
+    """M13: without a usable metric it says what was found and what to do."""
+    with pytest.raises(InvalidInputError, match="loss_fn_outputs") as caught:
+        _ = types.ForwardBackwardOutput("x", [], metrics).loss
+    assert all(name in str(caught.value) for name in metrics)
+
+
+def test_output_has_no_field_loss():
+    """M13: the wire has three fields, `.loss` is not one of them."""
+    names = [field.name for field in attrs.fields(types.ForwardBackwardOutput)]
+    assert names == ["loss_fn_output_type", "loss_fn_outputs", "metrics"]
+
+
+def test_parsed_path():
+    """M35: a checkpoint path is parsed into its parts."""
+    parsed = types.ParsedCheckpointTinkerPath.from_tinker_path("tinker://r/sampler_weights/x")
+    assert attrs.asdict(parsed) == {
+        "tinker_path": "tinker://r/sampler_weights/x",
+        "training_run_id": "r",
+        "checkpoint_type": "sampler",
+        "checkpoint_id": "sampler_weights/x",
+    }
+    with pytest.raises(ValueError, match="Invalid tinker path"):
+        types.ParsedCheckpointTinkerPath.from_tinker_path("tinker://r/x")
+
+
+def test_console_links():
+    """M16: saved weights know their console pages."""
+    saved = types.SaveWeightsForSamplerResponse(path="tinker://r/sampler_weights/x")
+    assert saved.get_console_url().endswith("/checkpoints/r/sampler_weights%2Fx")
+    assert "checkpoint=tinker%3A%2F%2Fr" in saved.get_playground_url()
+    assert types.SaveWeightsResponse(path="tinker://r/weights/x").get_console_url()
+
+
+@pytest.mark.parametrize("name", types.__all__)
+def test_every_name_loads(name):
+    """M16: every public name resolves, and twice to the same object."""
+    assert getattr(types, name) is getattr(types, name)
+
+
+def test_unknown_name():
+    """M16: a wrong name is an AttributeError."""
+    with pytest.raises(AttributeError, match="Dutum"):
+        _ = types.Dutum
+    assert "Datum" in dir(types)
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    """M39: `import tinker_ext.types` alone touches neither numpy nor attrs nor generated code."""
+    code = (
+        "import sys, tinker_ext.types; "
+        "print([m for m in ('numpy', 'attrs', 'httpx', 'tinker_api') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("value", ["server", "SERVER", "Server"])
+def test_category_reads_any_case(value):
+    """M3: categories are decoded in any case, unknown ones read as unknown."""
+    assert types.RequestErrorCategory(value) is types.RequestErrorCategory.Server
+    assert types.RequestErrorCategory("novel") == "unknown"
+    assert types.QueueState("novel") is types.QueueState.UNKNOWN

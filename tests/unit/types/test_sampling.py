@@ -1,0 +1,140 @@
+"""Sampling parameters and results."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from tinker_ext.errors import InvalidInputError
+from tinker_ext.types import (
+    PromptAltTokens,
+    SampledSequence,
+    SampleResponse,
+    SamplingParams,
+    TensorData,
+    TopkLogprobs,
+)
+
+
+def test_defaults():
+    """M16: the defaults of the official client."""
+    params = SamplingParams()
+    assert (params.max_tokens, params.seed, params.stop) == (None, None, None)
+    assert (params.temperature, params.top_k, params.top_p) == (1, -1, 1)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"temperature": -0.1},
+        {"temperature": "hot"},
+        {"temperature": float("nan")},
+        {"temperature": None},
+        {"top_p": 1.1},
+        {"top_p": -0.1},
+        {"top_k": -2},
+        {"top_k": 1.5},
+        {"max_tokens": -1},
+        {"max_tokens": "10"},
+        {"max_tokens": True},
+        {"seed": 1.5},
+        {"stop": 5},
+        {"stop": ["a", 1]},
+        {"stop": [1.5]},
+    ],
+)
+def test_bad_values_fail_at_the_call(bad):
+    """M3: wrong types and ranges are refused before anything is sent."""
+    with pytest.raises(InvalidInputError, match=next(iter(bad))):
+        SamplingParams(**bad)
+
+
+def test_unknown_keyword():
+    """M3: a typo is refused."""
+    with pytest.raises(TypeError):
+        SamplingParams(temprature=1)
+
+
+@pytest.mark.parametrize(
+    ("stop", "kept"),
+    [("x", "x"), (["a", "b"], ["a", "b"]), ((1, 2), [1, 2]), ([], []), (np.array([3]), [3])],
+)
+def test_stop(stop, kept):
+    """M4: text, texts, token ids; an empty list is kept, since it means something."""
+    assert SamplingParams(stop=stop).stop == kept
+
+
+def test_numpy_numbers_become_plain():
+    """M16: numpy scalars are turned into what JSON can carry."""
+    params = SamplingParams(max_tokens=np.int64(3), temperature=np.float32(0.5))
+    assert type(params.max_tokens) is int
+    assert type(params.temperature) is float
+
+
+def sequence(**changes):
+    arguments = {
+        "stop_reason": "length",
+        "sequence_id": "s-1",
+        "tokens_np": np.array([4, 5], dtype=np.int32),
+        "logprobs_np": np.array([-0.5, -1.5], dtype=np.float32),
+    }
+    return SampledSequence(**{**arguments, **changes})
+
+
+def test_lists_are_real_lists():
+    """M16: tokens and logprobs join, slice and go to JSON."""
+    sampled = sequence()
+    prefix = [0]
+    assert prefix + sampled.tokens == [0, 4, 5]
+    assert json.dumps(sampled.tokens + sampled.logprobs[:1]) == "[4, 5, -0.5]"
+    assert sampled.tokens is sampled.tokens
+    assert sequence(tokens_np=None, logprobs_np=None).tokens == []
+    assert sequence(logprobs_np=None).logprobs is None
+    assert SampledSequence("stop", "x", _tokens_list=[1]).tokens == [1]
+
+
+def test_stop_reason_is_text():
+    """M3: it compares, prints and serializes as its bare value, also one not known here."""
+    assert sequence().stop_reason == "length"
+    assert json.dumps(sequence(stop_reason="content_filter").stop_reason) == '"content_filter"'
+
+
+def test_prompt_logprobs_nan_is_none():
+    """M16: the place of the first token, which has no logprob, reads None."""
+    response = SampleResponse(
+        sequences=(sequence(),), prompt_logprobs_np=np.array([np.nan, -1], dtype=np.float32)
+    )
+    assert response.prompt_logprobs == [None, -1.0]
+    assert isinstance(response.sequences, list)
+    assert SampleResponse(sequences=[]).prompt_logprobs is None
+    assert response.type == "sample"
+
+
+def test_topk_trims_empty_cells():
+    """M16: empty cells are left out, a row without tokens is None."""
+    table = TopkLogprobs(
+        np.array([[0, 0], [3, 0], [0, 4]], dtype=np.int32),
+        np.array([[-99999, -99999], [-0.5, -99999], [-1.0, -2.0]], dtype=np.float32),
+    )
+    expected = [None, [(3, -0.5)], [(0, -1.0), (4, -2.0)]]
+    response = SampleResponse(sequences=[], topk_prompt_logprobs_np=table)
+    assert response.topk_prompt_logprobs == expected
+    assert sequence(topk_logprobs_np=table).topk_logprobs == expected
+    assert sequence().topk_logprobs is None
+
+
+def test_value_semantics():
+    """M16: results pickle and compare by value."""
+    tensor = TensorData(data=[1], dtype="int64")
+    response = SampleResponse(
+        sequences=[sequence()],
+        prompt_logprobs_np=np.array([np.nan, -1], dtype=np.float32),
+        prompt_alt_tokens=PromptAltTokens(tensor, tensor),
+    )
+    again = pickle.loads(pickle.dumps(response))
+    assert again == response
+    assert hash(again) == hash(response)
+    assert again != SampleResponse(sequences=[sequence(stop_reason="stop")])
+    assert sequence() != sequence(tokens_np=np.array([4, 6]))
+    assert "s-1" in repr(response)
