@@ -195,13 +195,10 @@ class Model:
             key = item.key
             value = getattr(self, item.name)
             if not item.required and key not in present:
-                if type(item.codec) is Tag:
-                    if not built:
-                        continue
-                elif value is None:
+                if value is None:
                     if not (item.null_matters and built):
                         continue
-                elif item.is_default(value):
+                elif not built if type(item.codec) is Tag else item.is_default(value):
                     continue
             if value is None or key in nulls:
                 out[key] = None

@@ -68,7 +68,7 @@ def _finite(value: Any) -> bool:
         return math.isfinite(value)
     if kind is dict:
         return all(_finite(item) for item in value.values() if type(item) not in _PLAIN)
-    if kind is list:
+    if kind is list or kind is tuple:
         if value and type(value[0]) in (int, float):
             try:
                 # One pass in C: NaN and infinity survive addition.
@@ -86,11 +86,11 @@ def _finite(value: Any) -> bool:
 
 def _first_bad(value: Any, path: str) -> str:
     """Return where the first number is that JSON cannot carry."""
-    if type(value) in (dict, list):
+    if type(value) in (dict, list, tuple):
         for key, item in value.items() if type(value) is dict else enumerate(value):
             if not _finite(item):
                 return _first_bad(
-                    item, f"{path}[{key}]" if type(value) is list else f"{path}.{key}"
+                    item, f"{path}.{key}" if type(value) is dict else f"{path}[{key}]"
                 )
     return path
 
