@@ -6,8 +6,10 @@ discriminators, media types, vendor extensions) is read from the document itself
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterator
+from keyword import iskeyword
 from typing import Any, cast
 
 from attrs import evolve
@@ -24,6 +26,9 @@ from codegen.entries import AnswerPlan, ArgumentPlan, CallPlan, FieldPlan, Model
 from codegen.shapes import Shape, Shapes, leaves
 
 RESERVED = frozenset({"additional_properties", "from_dict", "to_dict"})
+ANNOTATIONS = frozenset(
+    {"bool", "bytes", "classmethod", "dict", "float", "int", "list", "str", "tuple"}
+)
 CALL_ARGUMENTS = frozenset({"client", "body", "timeout", "self"})
 SECRET = re.compile(
     r"(^|_)(jwt|secret|password|api_key|apikey|credential|access_token)s?($|_)", re.I
@@ -149,9 +154,8 @@ class Plan:
         default = own.get("default", own.get("x-default"))
         if isinstance(prop, ConstProperty):
             default = own.get("const", default)
-        name = str(prop.python_name)
         return FieldPlan(
-            name=f"{name}_" if name in RESERVED else name,
+            name=field_name(key, str(prop.python_name)),
             key=key,
             shape=shape,
             required=prop.required,
@@ -307,6 +311,17 @@ def decision(sentence: str) -> tuple[str, str | None, str] | None:
     if sentence.startswith("otherwise:"):
         return None
     raise ValueError(f"x-decision-order has a line of no known form: {sentence!r}")
+
+
+def field_name(key: str, safe: str) -> str:
+    """Return the attribute for a JSON key: the key itself where Python and our classes allow it.
+
+    The generator also avoids builtins such as `type`, which do no harm as attributes.
+    """
+    if key in RESERVED or safe in RESERVED:
+        return f"{safe}_"
+    shadows = safe == f"{key}_" and key in vars(builtins) and key not in ANNOTATIONS
+    return key if shadows and not iskeyword(key) and key.isidentifier() else safe
 
 
 def module_name(name: str) -> str:

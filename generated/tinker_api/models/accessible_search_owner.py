@@ -23,14 +23,14 @@ class AccessibleSearchOwner(Model):
     """All sessions the caller may see. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
-    type_: Literal["accessible"] = field(default="accessible")
+    type: Literal["accessible"] = field(default="accessible")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod
     def _fields(cls) -> tuple[Field, ...]:
 
-        return (Field("type_", "type", Tag("accessible"), default="accessible"),)
+        return (Field("type", "type", Tag("accessible"), default="accessible"),)

@@ -23,14 +23,14 @@ class ActiveSessionStatusQuery(Model):
     """Matches sessions that are still running. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
-    type_: Literal["active"] = field(default="active")
+    type: Literal["active"] = field(default="active")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod
     def _fields(cls) -> tuple[Field, ...]:
 
-        return (Field("type_", "type", Tag("active"), default="active"),)
+        return (Field("type", "type", Tag("active"), default="active"),)

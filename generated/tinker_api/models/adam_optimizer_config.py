@@ -23,14 +23,14 @@ class AdamOptimizerConfig(Model):
     """Chooses the AdamW family of optimizers. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
-    type_: Literal["adamw"] = field(default="adamw")
+    type: Literal["adamw"] = field(default="adamw")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod
     def _fields(cls) -> tuple[Field, ...]:
 
-        return (Field("type_", "type", Tag("adamw"), default="adamw"),)
+        return (Field("type", "type", Tag("adamw"), default="adamw"),)

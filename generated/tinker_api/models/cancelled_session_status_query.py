@@ -23,14 +23,14 @@ class CancelledSessionStatusQuery(Model):
     """Matches sessions the server or an administrator ended. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
-    type_: Literal["cancelled"] = field(default="cancelled")
+    type: Literal["cancelled"] = field(default="cancelled")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod
     def _fields(cls) -> tuple[Field, ...]:
 
-        return (Field("type_", "type", Tag("cancelled"), default="cancelled"),)
+        return (Field("type", "type", Tag("cancelled"), default="cancelled"),)

@@ -24,11 +24,11 @@ class CheckpointBillingEvent(Model):
     """Checkpoints saved. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         count: Number of checkpoints.
     """
 
-    type_: Literal["checkpoint"] = field(default="checkpoint")
+    type: Literal["checkpoint"] = field(default="checkpoint")
     count: int
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
@@ -37,6 +37,6 @@ class CheckpointBillingEvent(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("checkpoint"), default="checkpoint"),
+            Field("type", "type", Tag("checkpoint"), default="checkpoint"),
             Field("count", "count", INTEGER, required=True),
         )

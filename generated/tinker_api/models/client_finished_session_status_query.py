@@ -25,11 +25,11 @@ class ClientFinishedSessionStatusQuery(Model):
     """Matches sessions their client declared finished. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         reasons: Only those finished for one of these reasons; absent means any.
     """
 
-    type_: Literal["client_finished"] = field(default="client_finished")
+    type: Literal["client_finished"] = field(default="client_finished")
     reasons: list[SessionFinishKind] | None = field(
         default=None, validator=one_of("success", "errored", "interrupted")
     )
@@ -40,6 +40,6 @@ class ClientFinishedSessionStatusQuery(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("client_finished"), default="client_finished"),
+            Field("type", "type", Tag("client_finished"), default="client_finished"),
             Field("reasons", "reasons", Array(TEXT), nullable=True),
         )

@@ -23,14 +23,14 @@ class ClientSessionFinishErrored(Model):
     """The work ended with an error. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
-    type_: Literal["errored"] = field(default="errored")
+    type: Literal["errored"] = field(default="errored")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod
     def _fields(cls) -> tuple[Field, ...]:
 
-        return (Field("type_", "type", Tag("errored"), default="errored"),)
+        return (Field("type", "type", Tag("errored"), default="errored"),)

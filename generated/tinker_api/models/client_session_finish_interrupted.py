@@ -23,14 +23,14 @@ class ClientSessionFinishInterrupted(Model):
     """The work was broken off by the user. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
-    type_: Literal["interrupted"] = field(default="interrupted")
+    type: Literal["interrupted"] = field(default="interrupted")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod
     def _fields(cls) -> tuple[Field, ...]:
 
-        return (Field("type_", "type", Tag("interrupted"), default="interrupted"),)
+        return (Field("type", "type", Tag("interrupted"), default="interrupted"),)

@@ -23,14 +23,14 @@ class ClientSessionFinishSuccess(Model):
     """The work was completed. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
-    type_: Literal["success"] = field(default="success")
+    type: Literal["success"] = field(default="success")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod
     def _fields(cls) -> tuple[Field, ...]:
 
-        return (Field("type_", "type", Tag("success"), default="success"),)
+        return (Field("type", "type", Tag("success"), default="success"),)

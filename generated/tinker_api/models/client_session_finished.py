@@ -25,13 +25,13 @@ class ClientSessionFinished(Model):
     """The client declared the session finished. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         reason: How the client says its work ended. Nothing but the tag tells the members apart. Era
             0.36.0 only.
         detail: Explanation the client gave.
     """
 
-    type_: Literal["client_finished"] = field(default="client_finished")
+    type: Literal["client_finished"] = field(default="client_finished")
     reason: ClientSessionFinishReason
     detail: str | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
@@ -44,7 +44,7 @@ class ClientSessionFinished(Model):
         from .client_session_finish_success import ClientSessionFinishSuccess
 
         return (
-            Field("type_", "type", Tag("client_finished"), default="client_finished"),
+            Field("type", "type", Tag("client_finished"), default="client_finished"),
             Field(
                 "reason",
                 "reason",

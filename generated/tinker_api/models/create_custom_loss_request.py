@@ -34,7 +34,7 @@ class CreateCustomLossRequest(Model):
         name: Name of the loss for people.
         inputs: Tensors the loss takes, in order.
         graph: The operations of a custom loss. Era 0.36.0 only.
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
     session_id: str
@@ -42,7 +42,7 @@ class CreateCustomLossRequest(Model):
     name: str
     inputs: list[CustomLossInput]
     graph: CustomLossGraph
-    type_: Literal["create_custom_loss"] = field(default="create_custom_loss")
+    type: Literal["create_custom_loss"] = field(default="create_custom_loss")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -57,5 +57,5 @@ class CreateCustomLossRequest(Model):
             Field("name", "name", TEXT, required=True),
             Field("inputs", "inputs", Array(Object(CustomLossInput)), required=True),
             Field("graph", "graph", Object(CustomLossGraph), required=True),
-            Field("type_", "type", Tag("create_custom_loss"), default="create_custom_loss"),
+            Field("type", "type", Tag("create_custom_loss"), default="create_custom_loss"),
         )

@@ -25,11 +25,11 @@ class CreateCustomLossResponse(Model):
 
     Attributes:
         loss_id: Id to name the loss by in training requests.
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
     loss_id: str
-    type_: Literal["create_custom_loss"] = field(default="create_custom_loss")
+    type: Literal["create_custom_loss"] = field(default="create_custom_loss")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -38,5 +38,5 @@ class CreateCustomLossResponse(Model):
 
         return (
             Field("loss_id", "loss_id", TEXT, required=True),
-            Field("type_", "type", Tag("create_custom_loss"), default="create_custom_loss"),
+            Field("type", "type", Tag("create_custom_loss"), default="create_custom_loss"),
         )

@@ -37,7 +37,7 @@ class CreateModelRequest(Model):
         lora_config: Size and reach of the LoRA adapter.
         optimizer_config: Family of optimizer. An object without a tag means adamw; a tag not listed belongs
             to a family this document does not know. Era 0.36.0 only.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
     """
 
     session_id: str
@@ -48,7 +48,7 @@ class CreateModelRequest(Model):
     optimizer_config: OptimizerConfig = field(
         default=Factory(lambda self: self._absent("optimizer_config"), takes_self=True)
     )
-    type_: Literal["create_model"] = field(default="create_model")
+    type: Literal["create_model"] = field(default="create_model")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -77,5 +77,5 @@ class CreateModelRequest(Model):
                 ),
                 default={"type": "adamw"},
             ),
-            Field("type_", "type", Tag("create_model"), default="create_model"),
+            Field("type", "type", Tag("create_model"), default="create_model"),
         )

@@ -25,11 +25,11 @@ class CreateModelResponse(Model):
 
     Attributes:
         model_id: Id of the new model.
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
     model_id: str
-    type_: Literal["create_model"] = field(default="create_model")
+    type: Literal["create_model"] = field(default="create_model")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -38,5 +38,5 @@ class CreateModelResponse(Model):
 
         return (
             Field("model_id", "model_id", TEXT, required=True),
-            Field("type_", "type", Tag("create_model"), default="create_model"),
+            Field("type", "type", Tag("create_model"), default="create_model"),
         )

@@ -31,14 +31,14 @@ class CreateSamplingSessionRequest(Model):
             returns the same sampler.
         base_model: Name of the untuned model to sample from.
         model_path: Address of the sampler weights to load.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
     """
 
     session_id: str
     sampling_session_seq_id: int
     base_model: str | None = field(default=None)
     model_path: str | None = field(default=None)
-    type_: Literal["create_sampling_session"] = field(default="create_sampling_session")
+    type: Literal["create_sampling_session"] = field(default="create_sampling_session")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -51,6 +51,6 @@ class CreateSamplingSessionRequest(Model):
             Field("base_model", "base_model", TEXT, nullable=True),
             Field("model_path", "model_path", TEXT, nullable=True),
             Field(
-                "type_", "type", Tag("create_sampling_session"), default="create_sampling_session"
+                "type", "type", Tag("create_sampling_session"), default="create_sampling_session"
             ),
         )

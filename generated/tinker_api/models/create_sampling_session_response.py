@@ -24,11 +24,11 @@ class CreateSamplingSessionResponse(Model):
     """Id under which samples are requested from now on.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         sampling_session_id: Id of the new sampling session.
     """
 
-    type_: Literal["create_sampling_session"] = field(default="create_sampling_session")
+    type: Literal["create_sampling_session"] = field(default="create_sampling_session")
     sampling_session_id: str
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
@@ -38,7 +38,7 @@ class CreateSamplingSessionResponse(Model):
 
         return (
             Field(
-                "type_", "type", Tag("create_sampling_session"), default="create_sampling_session"
+                "type", "type", Tag("create_sampling_session"), default="create_sampling_session"
             ),
             Field("sampling_session_id", "sampling_session_id", TEXT, required=True),
         )

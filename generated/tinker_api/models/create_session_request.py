@@ -35,7 +35,7 @@ class CreateSessionRequest(Model):
         project_id: Project the session is filed under; absent means the caller's default project. Era
             0.36.0 only.
         display_name: Human-readable name shown in listings. Era 0.36.0 only.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
     """
 
     tags: list[str]
@@ -43,7 +43,7 @@ class CreateSessionRequest(Model):
     sdk_version: str
     project_id: str | None = field(default=None)
     display_name: str | None = field(default=None)
-    type_: Literal["create_session"] = field(default="create_session")
+    type: Literal["create_session"] = field(default="create_session")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -56,5 +56,5 @@ class CreateSessionRequest(Model):
             Field("sdk_version", "sdk_version", TEXT, required=True),
             Field("project_id", "project_id", TEXT, nullable=True),
             Field("display_name", "display_name", TEXT, nullable=True),
-            Field("type_", "type", Tag("create_session"), default="create_session"),
+            Field("type", "type", Tag("create_session"), default="create_session"),
         )

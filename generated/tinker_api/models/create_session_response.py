@@ -24,14 +24,14 @@ class CreateSessionResponse(Model):
     """Id of the new session, with up to three notices meant for the user's log.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         info_message: Notice to log at INFO level.
         warning_message: Notice to log at WARNING level.
         error_message: Notice to log at ERROR level; the session exists all the same.
         session_id: Id of the new session.
     """
 
-    type_: Literal["create_session"] = field(default="create_session")
+    type: Literal["create_session"] = field(default="create_session")
     info_message: str | None = field(default=None)
     warning_message: str | None = field(default=None)
     error_message: str | None = field(default=None)
@@ -43,7 +43,7 @@ class CreateSessionResponse(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("create_session"), default="create_session"),
+            Field("type", "type", Tag("create_session"), default="create_session"),
             Field("info_message", "info_message", TEXT, nullable=True),
             Field("warning_message", "warning_message", TEXT, nullable=True),
             Field("error_message", "error_message", TEXT, nullable=True),

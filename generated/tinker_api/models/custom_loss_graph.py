@@ -25,11 +25,11 @@ class CustomLossGraph(Model):
     """The operations of a custom loss. Era 0.36.0 only.
 
     Attributes:
-        format_: Version of the graph encoding.
+        format: Version of the graph encoding.
         nodes: Operations in an order in which they can be carried out.
     """
 
-    format_: Literal[1] = field(default=1)
+    format: Literal[1] = field(default=1)
     nodes: list[CustomLossNode]
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
@@ -39,6 +39,6 @@ class CustomLossGraph(Model):
         from .custom_loss_node import CustomLossNode
 
         return (
-            Field("format_", "format", Tag(1), default=1),
+            Field("format", "format", Tag(1), default=1),
             Field("nodes", "nodes", Array(Object(CustomLossNode)), required=True),
         )

@@ -24,11 +24,11 @@ class DimuonOptimizerConfig(Model):
     """Chooses the Dimuon family of optimizers. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         version: Revision of the family.
     """
 
-    type_: Literal["dimuon"] = field(default="dimuon")
+    type: Literal["dimuon"] = field(default="dimuon")
     version: int = field(default=1)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
@@ -37,6 +37,6 @@ class DimuonOptimizerConfig(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("dimuon"), required=True, default="dimuon"),
+            Field("type", "type", Tag("dimuon"), required=True, default="dimuon"),
             Field("version", "version", INTEGER, default=1),
         )

@@ -24,13 +24,13 @@ class DimuonParams(Model):
     """Step settings of Dimuon. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         learning_rate: Step size; not negative.
         grad_clip_norm: Norm to which gradients are clipped; 0 means no clipping.
         beta1: Momentum, from 0 up to but not including 1.
     """
 
-    type_: Literal["dimuon"] = field(default="dimuon")
+    type: Literal["dimuon"] = field(default="dimuon")
     learning_rate: float
     grad_clip_norm: float = field(default=0.0)
     beta1: float = field(default=0.9)
@@ -41,7 +41,7 @@ class DimuonParams(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("dimuon"), required=True, default="dimuon"),
+            Field("type", "type", Tag("dimuon"), required=True, default="dimuon"),
             Field("learning_rate", "learning_rate", NUMBER, required=True),
             Field("grad_clip_norm", "grad_clip_norm", NUMBER, default=0.0),
             Field("beta1", "beta1", NUMBER, default=0.9),

@@ -25,11 +25,11 @@ class DmelChunk(Model):
 
     Attributes:
         dmel: The array, header included, in standard base64 with padding.
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
     dmel: str
-    type_: Literal["dmel"] = field(default="dmel")
+    type: Literal["dmel"] = field(default="dmel")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -38,5 +38,5 @@ class DmelChunk(Model):
 
         return (
             Field("dmel", "dmel", TEXT, required=True),
-            Field("type_", "type", Tag("dmel"), default="dmel"),
+            Field("type", "type", Tag("dmel"), default="dmel"),
         )

@@ -26,11 +26,11 @@ class EncodedTextChunk(Model):
 
     Attributes:
         tokens: The ids.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
     """
 
     tokens: list[int]
-    type_: Literal["encoded_text"] = field(default="encoded_text")
+    type: Literal["encoded_text"] = field(default="encoded_text")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -39,5 +39,5 @@ class EncodedTextChunk(Model):
 
         return (
             Field("tokens", "tokens", Array(INTEGER), required=True),
-            Field("type_", "type", Tag("encoded_text"), default="encoded_text"),
+            Field("type", "type", Tag("encoded_text"), default="encoded_text"),
         )

@@ -23,14 +23,14 @@ class FailedSessionStatusQuery(Model):
     """Matches sessions that failed. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
-    type_: Literal["failed"] = field(default="failed")
+    type: Literal["failed"] = field(default="failed")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod
     def _fields(cls) -> tuple[Field, ...]:
 
-        return (Field("type_", "type", Tag("failed"), default="failed"),)
+        return (Field("type", "type", Tag("failed"), default="failed"),)

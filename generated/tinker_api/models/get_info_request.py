@@ -25,11 +25,11 @@ class GetInfoRequest(Model):
 
     Attributes:
         model_id: Model meant.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
     """
 
     model_id: str
-    type_: Literal["get_info"] = field(default="get_info")
+    type: Literal["get_info"] = field(default="get_info")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -38,5 +38,5 @@ class GetInfoRequest(Model):
 
         return (
             Field("model_id", "model_id", TEXT, required=True),
-            Field("type_", "type", Tag("get_info"), default="get_info"),
+            Field("type", "type", Tag("get_info"), default="get_info"),
         )

@@ -29,7 +29,7 @@ class GetInfoResponse(Model):
     """Description of a model, given at once and not through a future.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         model_data: Architecture facts of a model.
         model_id: Model meant.
         optimizer_config: Family of optimizer. An object without a tag means adamw; a tag not listed belongs
@@ -39,7 +39,7 @@ class GetInfoResponse(Model):
         model_name: Name of the base model.
     """
 
-    type_: Literal["get_info"] | None = field(default=None)
+    type: Literal["get_info"] | None = field(default=None)
     model_data: ModelData
     model_id: str
     optimizer_config: OptimizerConfig = field(
@@ -59,7 +59,7 @@ class GetInfoResponse(Model):
         from .optimizer_config_base import OptimizerConfigBase
 
         return (
-            Field("type_", "type", Tag("get_info"), nullable=True),
+            Field("type", "type", Tag("get_info"), nullable=True),
             Field("model_data", "model_data", Object(ModelData), required=True),
             Field("model_id", "model_id", TEXT, required=True),
             Field(

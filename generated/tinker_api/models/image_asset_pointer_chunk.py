@@ -25,19 +25,19 @@ class ImageAssetPointerChunk(Model):
     """An image stored elsewhere. Not possible in the protobuf training body of era 0.36.0.
 
     Attributes:
-        format_: Encoding of an image file.
+        format: Encoding of an image file.
         location: Where the server finds the file.
         expected_tokens: Number of tokens the sender expects the image to take. Era 0.36.0 only.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
         height: Height in pixels. Era 0.4.1 only, and required there.
         tokens: Number of tokens the image takes. Era 0.4.1 only, and required there.
         width: Width in pixels. Era 0.4.1 only, and required there.
     """
 
-    format_: ImageFormat = field(validator=one_of("png", "jpeg"))
+    format: ImageFormat = field(validator=one_of("png", "jpeg"))
     location: str
     expected_tokens: int | None = field(default=None)
-    type_: Literal["image_asset_pointer"] = field(default="image_asset_pointer")
+    type: Literal["image_asset_pointer"] = field(default="image_asset_pointer")
     height: int | None = field(default=None)
     tokens: int | None = field(default=None)
     width: int | None = field(default=None)
@@ -48,10 +48,10 @@ class ImageAssetPointerChunk(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("format_", "format", TEXT, required=True),
+            Field("format", "format", TEXT, required=True),
             Field("location", "location", TEXT, required=True),
             Field("expected_tokens", "expected_tokens", INTEGER, nullable=True),
-            Field("type_", "type", Tag("image_asset_pointer"), default="image_asset_pointer"),
+            Field("type", "type", Tag("image_asset_pointer"), default="image_asset_pointer"),
             Field("height", "height", INTEGER),
             Field("tokens", "tokens", INTEGER),
             Field("width", "width", INTEGER),

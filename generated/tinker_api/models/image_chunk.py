@@ -26,18 +26,18 @@ class ImageChunk(Model):
 
     Attributes:
         data: The image file in standard base64 with padding.
-        format_: Encoding of an image file.
+        format: Encoding of an image file.
         expected_tokens: Number of tokens the sender expects the image to take. Era 0.36.0 only.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
         height: Height in pixels. Era 0.4.1 only, and required there.
         tokens: Number of tokens the image takes. Era 0.4.1 only, and required there.
         width: Width in pixels. Era 0.4.1 only, and required there.
     """
 
     data: str
-    format_: ImageFormat = field(validator=one_of("png", "jpeg"))
+    format: ImageFormat = field(validator=one_of("png", "jpeg"))
     expected_tokens: int | None = field(default=None)
-    type_: Literal["image"] = field(default="image")
+    type: Literal["image"] = field(default="image")
     height: int | None = field(default=None)
     tokens: int | None = field(default=None)
     width: int | None = field(default=None)
@@ -49,9 +49,9 @@ class ImageChunk(Model):
 
         return (
             Field("data", "data", TEXT, required=True),
-            Field("format_", "format", TEXT, required=True),
+            Field("format", "format", TEXT, required=True),
             Field("expected_tokens", "expected_tokens", INTEGER, nullable=True),
-            Field("type_", "type", Tag("image"), default="image"),
+            Field("type", "type", Tag("image"), default="image"),
             Field("height", "height", INTEGER),
             Field("tokens", "tokens", INTEGER),
             Field("width", "width", INTEGER),

@@ -25,11 +25,11 @@ class JoinSamplingSessionRequest(Model):
 
     Attributes:
         sampling_session_id: Sampling session meant.
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
     sampling_session_id: str
-    type_: Literal["join_sampling_session"] = field(default="join_sampling_session")
+    type: Literal["join_sampling_session"] = field(default="join_sampling_session")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -38,5 +38,5 @@ class JoinSamplingSessionRequest(Model):
 
         return (
             Field("sampling_session_id", "sampling_session_id", TEXT, required=True),
-            Field("type_", "type", Tag("join_sampling_session"), default="join_sampling_session"),
+            Field("type", "type", Tag("join_sampling_session"), default="join_sampling_session"),
         )

@@ -24,11 +24,11 @@ class JoinSamplingSessionResponse(Model):
     """Which user of the sampling session the caller has become. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         client_counter: Number of this user; it keeps request numbers of different processes apart.
     """
 
-    type_: Literal["join_sampling_session"] = field(default="join_sampling_session")
+    type: Literal["join_sampling_session"] = field(default="join_sampling_session")
     client_counter: int
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
@@ -37,6 +37,6 @@ class JoinSamplingSessionResponse(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("join_sampling_session"), default="join_sampling_session"),
+            Field("type", "type", Tag("join_sampling_session"), default="join_sampling_session"),
             Field("client_counter", "client_counter", INTEGER, required=True),
         )

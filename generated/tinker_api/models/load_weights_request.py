@@ -42,7 +42,7 @@ class LoadWeightsRequest(Model):
             there.
         optimizer_config: Optimizer family of the model to create. Era 0.36.0 only.
         weights_access_token: Secret that opens a checkpoint of somebody else. Era 0.36.0 only.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
     """
 
     model_id: str | None = field(default=None)
@@ -55,7 +55,7 @@ class LoadWeightsRequest(Model):
     optimizer: bool | None = field(default=None)
     optimizer_config: OptimizerConfig | None = field(default=None)
     weights_access_token: str | None = field(default=None, repr=False)
-    type_: Literal["load_weights"] = field(default="load_weights")
+    type: Literal["load_weights"] = field(default="load_weights")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -87,5 +87,5 @@ class LoadWeightsRequest(Model):
                 nullable=True,
             ),
             Field("weights_access_token", "weights_access_token", TEXT, nullable=True),
-            Field("type_", "type", Tag("load_weights"), default="load_weights"),
+            Field("type", "type", Tag("load_weights"), default="load_weights"),
         )

@@ -26,12 +26,12 @@ class LoadWeightsResponse(Model):
     Attributes:
         path: Address of the checkpoint that was loaded.
         model_id: Model that now holds the weights. Era 0.36.0 only.
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
     path: str | None = field(default=None)
     model_id: str | None = field(default=None)
-    type_: Literal["load_weights"] | None = field(default=None)
+    type: Literal["load_weights"] | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -41,5 +41,5 @@ class LoadWeightsResponse(Model):
         return (
             Field("path", "path", TEXT, nullable=True),
             Field("model_id", "model_id", TEXT, nullable=True),
-            Field("type_", "type", Tag("load_weights"), nullable=True),
+            Field("type", "type", Tag("load_weights"), nullable=True),
         )

@@ -24,14 +24,14 @@ class OptimParamsBase(Model):
     are kept and passed on untouched. Era 0.36.0 only.
 
     Attributes:
-        type_: Name of the family.
+        type: Name of the family.
     """
 
-    type_: str
+    type: str
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod
     def _fields(cls) -> tuple[Field, ...]:
 
-        return (Field("type_", "type", TEXT, required=True),)
+        return (Field("type", "type", TEXT, required=True),)

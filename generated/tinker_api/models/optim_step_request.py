@@ -35,14 +35,14 @@ class OptimStepRequest(Model):
             0.36.0 always sends every key.
         optimizer_params: Step settings of an optimizer. Settings of AdamW have no tag; a tag not listed
             belongs to a family this document does not know. Era 0.36.0 only.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
     """
 
     model_id: str
     seq_id: int | None = field(default=None)
     adam_params: AdamParams | None = field(default=None)
     optimizer_params: OptimParams | None = field(default=None)
-    type_: Literal["optim_step"] = field(default="optim_step")
+    type: Literal["optim_step"] = field(default="optim_step")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -67,5 +67,5 @@ class OptimStepRequest(Model):
                     )
                 ),
             ),
-            Field("type_", "type", Tag("optim_step"), default="optim_step"),
+            Field("type", "type", Tag("optim_step"), default="optim_step"),
         )

@@ -23,14 +23,14 @@ class OwnSearchOwner(Model):
     """Sessions of the caller. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
-    type_: Literal["own"] = field(default="own")
+    type: Literal["own"] = field(default="own")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod
     def _fields(cls) -> tuple[Field, ...]:
 
-        return (Field("type_", "type", Tag("own"), default="own"),)
+        return (Field("type", "type", Tag("own"), default="own"),)

@@ -23,14 +23,14 @@ class PendingFutureBody(Model):
     """What a 408 answer to a poll may carry. Every key may be missing, as may the body.
 
     Attributes:
-        type_: Usually try_again.
+        type: Usually try_again.
         request_id: Id of the pending request.
         queue_state: Why it is pending.
         queue_state_reason: Explanation of the queue state for the user. Era 0.36.0 only.
         detail: Explanation some servers give instead.
     """
 
-    type_: str | None = field(default=None)
+    type: str | None = field(default=None)
     request_id: str | None = field(default=None)
     queue_state: str | None = field(default=None)
     queue_state_reason: str | None = field(default=None)
@@ -42,7 +42,7 @@ class PendingFutureBody(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", TEXT, nullable=True),
+            Field("type", "type", TEXT, nullable=True),
             Field("request_id", "request_id", TEXT, nullable=True),
             Field("queue_state", "queue_state", TEXT, nullable=True),
             Field("queue_state_reason", "queue_state_reason", TEXT, nullable=True),

@@ -47,7 +47,7 @@ class SampleRequest(Model):
         prompt_logprobs_last_n: Limits prompt log-probabilities to the last n positions. Era 0.36.0 only.
         record_stability_info: Whether the server should keep data for checking numerical stability. Era 0.36.0
             only.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
     """
 
     num_samples: int = field(default=1)
@@ -64,7 +64,7 @@ class SampleRequest(Model):
     prompt_alt_tokens_k: int = field(default=0)
     prompt_logprobs_last_n: int | None = field(default=None)
     record_stability_info: bool | None = field(default=None)
-    type_: Literal["sample"] = field(default="sample")
+    type: Literal["sample"] = field(default="sample")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -94,5 +94,5 @@ class SampleRequest(Model):
             Field("prompt_alt_tokens_k", "prompt_alt_tokens_k", INTEGER, default=0),
             Field("prompt_logprobs_last_n", "prompt_logprobs_last_n", INTEGER, nullable=True),
             Field("record_stability_info", "record_stability_info", BOOLEAN, nullable=True),
-            Field("type_", "type", Tag("sample"), default="sample"),
+            Field("type", "type", Tag("sample"), default="sample"),
         )

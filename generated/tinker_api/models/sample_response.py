@@ -38,7 +38,7 @@ class SampleResponse(Model):
         target_prompt_logprobs: Log-probabilities of the token ids asked for. Era 0.36.0 only.
         prompt_cache_hit_tokens: Number of prompt tokens served from cache. Era 0.36.0 only.
         prompt_alt_tokens: Alternative tokens per prompt position. Era 0.36.0 only.
-        type_: Tag of this type. Era 0.4.1 only.
+        type: Tag of this type. Era 0.4.1 only.
     """
 
     sequences: list[SampledSequence]
@@ -47,7 +47,7 @@ class SampleResponse(Model):
     target_prompt_logprobs: TensorData | None = field(default=None)
     prompt_cache_hit_tokens: int = field(default=0)
     prompt_alt_tokens: PromptAltTokens | None = field(default=None)
-    type_: Literal["sample"] = field(default="sample")
+    type: Literal["sample"] = field(default="sample")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -74,5 +74,5 @@ class SampleResponse(Model):
             ),
             Field("prompt_cache_hit_tokens", "prompt_cache_hit_tokens", INTEGER, default=0),
             Field("prompt_alt_tokens", "prompt_alt_tokens", Object(PromptAltTokens), nullable=True),
-            Field("type_", "type", Tag("sample"), default="sample"),
+            Field("type", "type", Tag("sample"), default="sample"),
         )

@@ -25,12 +25,12 @@ class SamplingPrefillBillingEvent(Model):
     """Prompt tokens read for sampling. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         cached: Whether they came from the cache.
         token_count: Number of tokens.
     """
 
-    type_: Literal["sampling_prefill"] = field(default="sampling_prefill")
+    type: Literal["sampling_prefill"] = field(default="sampling_prefill")
     cached: bool
     token_count: int
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
@@ -40,7 +40,7 @@ class SamplingPrefillBillingEvent(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("sampling_prefill"), default="sampling_prefill"),
+            Field("type", "type", Tag("sampling_prefill"), default="sampling_prefill"),
             Field("cached", "cached", BOOLEAN, required=True),
             Field("token_count", "token_count", INTEGER, required=True),
         )

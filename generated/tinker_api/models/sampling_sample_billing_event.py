@@ -24,11 +24,11 @@ class SamplingSampleBillingEvent(Model):
     """Tokens sampled. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         token_count: Number of tokens.
     """
 
-    type_: Literal["sampling_sample"] = field(default="sampling_sample")
+    type: Literal["sampling_sample"] = field(default="sampling_sample")
     token_count: int
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
@@ -37,6 +37,6 @@ class SamplingSampleBillingEvent(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("sampling_sample"), default="sampling_sample"),
+            Field("type", "type", Tag("sampling_sample"), default="sampling_sample"),
             Field("token_count", "token_count", INTEGER, required=True),
         )

@@ -25,12 +25,12 @@ class SamplingSessionFuturesTarget(Model):
     """Watches the samples of one user of a sampling session. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         sampling_session_id: Sampling session meant.
         cloned_sampler_id: Number of the user, as given on joining; 0 for the one that opened the session.
     """
 
-    type_: Literal["sampling_session"] = field(default="sampling_session")
+    type: Literal["sampling_session"] = field(default="sampling_session")
     sampling_session_id: str
     cloned_sampler_id: int = field(default=0)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
@@ -40,7 +40,7 @@ class SamplingSessionFuturesTarget(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("sampling_session"), default="sampling_session"),
+            Field("type", "type", Tag("sampling_session"), default="sampling_session"),
             Field("sampling_session_id", "sampling_session_id", TEXT, required=True),
             Field("cloned_sampler_id", "cloned_sampler_id", INTEGER, default=0),
         )

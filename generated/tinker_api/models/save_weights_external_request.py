@@ -32,7 +32,7 @@ class SaveWeightsExternalRequest(Model):
             from 1. A repeat with the same number is the same request.
         ttl_seconds: Seconds until the checkpoint is deleted; absent keeps it.
         age_encryption_recipients: Public keys, in the form of the age tool, for which the files are encrypted.
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
     model_id: str
@@ -40,7 +40,7 @@ class SaveWeightsExternalRequest(Model):
     seq_id: int | None = field(default=None)
     ttl_seconds: int | None = field(default=None)
     age_encryption_recipients: list[str] | None = field(default=None)
-    type_: Literal["save_weights_external"] = field(default="save_weights_external")
+    type: Literal["save_weights_external"] = field(default="save_weights_external")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -55,5 +55,5 @@ class SaveWeightsExternalRequest(Model):
             Field(
                 "age_encryption_recipients", "age_encryption_recipients", Array(TEXT), nullable=True
             ),
-            Field("type_", "type", Tag("save_weights_external"), default="save_weights_external"),
+            Field("type", "type", Tag("save_weights_external"), default="save_weights_external"),
         )

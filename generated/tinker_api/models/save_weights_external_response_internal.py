@@ -27,12 +27,12 @@ class SaveWeightsExternalResponseInternal(Model):
     Attributes:
         path: Address of the checkpoint.
         size_bytes: Size of the files.
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
     path: str | None = field(default=None)
     size_bytes: int | None = field(default=None)
-    type_: Literal["save_weights_external"] | None = field(default=None)
+    type: Literal["save_weights_external"] | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -42,5 +42,5 @@ class SaveWeightsExternalResponseInternal(Model):
         return (
             Field("path", "path", TEXT, nullable=True),
             Field("size_bytes", "size_bytes", INTEGER, nullable=True),
-            Field("type_", "type", Tag("save_weights_external"), nullable=True),
+            Field("type", "type", Tag("save_weights_external"), nullable=True),
         )

@@ -34,7 +34,7 @@ class SaveWeightsForSamplerRequest(Model):
             from 1. A repeat with the same number is the same request.
         ttl_seconds: Seconds until the checkpoint is deleted; absent keeps it. Era 0.36.0 only.
         user_metadata: Labels kept with the checkpoint. Era 0.36.0 only.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
     """
 
     model_id: str
@@ -43,7 +43,7 @@ class SaveWeightsForSamplerRequest(Model):
     seq_id: int | None = field(default=None)
     ttl_seconds: int | None = field(default=None)
     user_metadata: dict[str, str] | None = field(default=None)
-    type_: Literal["save_weights_for_sampler"] = field(default="save_weights_for_sampler")
+    type: Literal["save_weights_for_sampler"] = field(default="save_weights_for_sampler")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -58,6 +58,6 @@ class SaveWeightsForSamplerRequest(Model):
             Field("ttl_seconds", "ttl_seconds", INTEGER, nullable=True),
             Field("user_metadata", "user_metadata", Table(TEXT), nullable=True),
             Field(
-                "type_", "type", Tag("save_weights_for_sampler"), default="save_weights_for_sampler"
+                "type", "type", Tag("save_weights_for_sampler"), default="save_weights_for_sampler"
             ),
         )

@@ -27,12 +27,12 @@ class SaveWeightsForSamplerResponseInternal(Model):
     Attributes:
         path: Address of the checkpoint.
         sampling_session_id: Sampling session that was opened.
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
     path: str | None = field(default=None)
     sampling_session_id: str | None = field(default=None)
-    type_: Literal["save_weights_for_sampler"] | None = field(default=None)
+    type: Literal["save_weights_for_sampler"] | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -42,5 +42,5 @@ class SaveWeightsForSamplerResponseInternal(Model):
         return (
             Field("path", "path", TEXT, nullable=True),
             Field("sampling_session_id", "sampling_session_id", TEXT, nullable=True),
-            Field("type_", "type", Tag("save_weights_for_sampler"), nullable=True),
+            Field("type", "type", Tag("save_weights_for_sampler"), nullable=True),
         )

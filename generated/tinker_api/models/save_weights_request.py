@@ -34,7 +34,7 @@ class SaveWeightsRequest(Model):
         ttl_seconds: Seconds until the checkpoint is deleted; absent keeps it. Era 0.36.0 only.
         overwrite: Whether a checkpoint of the same name may be replaced. Era 0.36.0 only.
         user_metadata: Labels kept with the checkpoint. Era 0.36.0 only.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
     """
 
     model_id: str
@@ -43,7 +43,7 @@ class SaveWeightsRequest(Model):
     ttl_seconds: int | None = field(default=None)
     overwrite: bool = field(default=False)
     user_metadata: dict[str, str] | None = field(default=None)
-    type_: Literal["save_weights"] = field(default="save_weights")
+    type: Literal["save_weights"] = field(default="save_weights")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -57,5 +57,5 @@ class SaveWeightsRequest(Model):
             Field("ttl_seconds", "ttl_seconds", INTEGER, nullable=True),
             Field("overwrite", "overwrite", BOOLEAN, default=False),
             Field("user_metadata", "user_metadata", Table(TEXT), nullable=True),
-            Field("type_", "type", Tag("save_weights"), default="save_weights"),
+            Field("type", "type", Tag("save_weights"), default="save_weights"),
         )

@@ -25,11 +25,11 @@ class SaveWeightsResponse(Model):
 
     Attributes:
         path: Address of the checkpoint.
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
     path: str
-    type_: Literal["save_weights"] | None = field(default=None)
+    type: Literal["save_weights"] | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -38,5 +38,5 @@ class SaveWeightsResponse(Model):
 
         return (
             Field("path", "path", TEXT, required=True),
-            Field("type_", "type", Tag("save_weights"), nullable=True),
+            Field("type", "type", Tag("save_weights"), nullable=True),
         )

@@ -24,11 +24,11 @@ class SessionCancelled(Model):
     """The session was ended from outside. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         detail: Explanation for people.
     """
 
-    type_: Literal["cancelled"] = field(default="cancelled")
+    type: Literal["cancelled"] = field(default="cancelled")
     detail: str | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
@@ -37,6 +37,6 @@ class SessionCancelled(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("cancelled"), default="cancelled"),
+            Field("type", "type", Tag("cancelled"), default="cancelled"),
             Field("detail", "detail", TEXT, nullable=True),
         )

@@ -25,13 +25,13 @@ class SessionFailed(Model):
     """The session failed. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         category: Whose fault a failed session is. Era 0.36.0 only. Further values may appear.
         reason: What made a session fail. Era 0.36.0 only.
         message: Explanation for people.
     """
 
-    type_: Literal["failed"] = field(default="failed")
+    type: Literal["failed"] = field(default="failed")
     category: str
     reason: SessionFailedReason
     message: str
@@ -45,7 +45,7 @@ class SessionFailed(Model):
         from .session_failed_training_run_reason import SessionFailedTrainingRunReason
 
         return (
-            Field("type_", "type", Tag("failed"), default="failed"),
+            Field("type", "type", Tag("failed"), default="failed"),
             Field("category", "category", TEXT, required=True),
             Field(
                 "reason",

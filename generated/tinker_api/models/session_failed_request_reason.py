@@ -24,12 +24,12 @@ class SessionFailedRequestReason(Model):
     """A single request failed. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         request_id: Id of the request.
         request_type: Kind of the request.
     """
 
-    type_: Literal["request"] = field(default="request")
+    type: Literal["request"] = field(default="request")
     request_id: str
     request_type: str
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
@@ -39,7 +39,7 @@ class SessionFailedRequestReason(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("request"), default="request"),
+            Field("type", "type", Tag("request"), default="request"),
             Field("request_id", "request_id", TEXT, required=True),
             Field("request_type", "request_type", TEXT, required=True),
         )

@@ -24,11 +24,11 @@ class SessionFailedSamplingSessionReason(Model):
     """A sampling session failed. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         sampling_session_id: Id of the sampling session.
     """
 
-    type_: Literal["sampling_session"] = field(default="sampling_session")
+    type: Literal["sampling_session"] = field(default="sampling_session")
     sampling_session_id: str
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
@@ -37,6 +37,6 @@ class SessionFailedSamplingSessionReason(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("sampling_session"), default="sampling_session"),
+            Field("type", "type", Tag("sampling_session"), default="sampling_session"),
             Field("sampling_session_id", "sampling_session_id", TEXT, required=True),
         )

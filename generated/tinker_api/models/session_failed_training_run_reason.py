@@ -24,11 +24,11 @@ class SessionFailedTrainingRunReason(Model):
     """A training run failed. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         training_run_id: Id of the run.
     """
 
-    type_: Literal["training_run"] = field(default="training_run")
+    type: Literal["training_run"] = field(default="training_run")
     training_run_id: str
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
@@ -37,6 +37,6 @@ class SessionFailedTrainingRunReason(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("training_run"), default="training_run"),
+            Field("type", "type", Tag("training_run"), default="training_run"),
             Field("training_run_id", "training_run_id", TEXT, required=True),
         )

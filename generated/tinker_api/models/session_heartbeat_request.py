@@ -25,11 +25,11 @@ class SessionHeartbeatRequest(Model):
 
     Attributes:
         session_id: Session to keep alive.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
     """
 
     session_id: str
-    type_: Literal["session_heartbeat"] = field(default="session_heartbeat")
+    type: Literal["session_heartbeat"] = field(default="session_heartbeat")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -38,5 +38,5 @@ class SessionHeartbeatRequest(Model):
 
         return (
             Field("session_id", "session_id", TEXT, required=True),
-            Field("type_", "type", Tag("session_heartbeat"), default="session_heartbeat"),
+            Field("type", "type", Tag("session_heartbeat"), default="session_heartbeat"),
         )

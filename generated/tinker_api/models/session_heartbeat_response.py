@@ -23,14 +23,14 @@ class SessionHeartbeatResponse(Model):
     """Receipt for a heartbeat; carries nothing but its tag.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
-    type_: Literal["session_heartbeat"] = field(default="session_heartbeat")
+    type: Literal["session_heartbeat"] = field(default="session_heartbeat")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod
     def _fields(cls) -> tuple[Field, ...]:
 
-        return (Field("type_", "type", Tag("session_heartbeat"), default="session_heartbeat"),)
+        return (Field("type", "type", Tag("session_heartbeat"), default="session_heartbeat"),)

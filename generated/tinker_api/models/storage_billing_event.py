@@ -24,11 +24,11 @@ class StorageBillingEvent(Model):
     """Storage held. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         gigabyte_hours: Gigabytes times hours.
     """
 
-    type_: Literal["storage"] = field(default="storage")
+    type: Literal["storage"] = field(default="storage")
     gigabyte_hours: float
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
@@ -37,6 +37,6 @@ class StorageBillingEvent(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("storage"), default="storage"),
+            Field("type", "type", Tag("storage"), default="storage"),
             Field("gigabyte_hours", "gigabyte_hours", NUMBER, required=True),
         )

@@ -24,11 +24,11 @@ class TrainingBillingEvent(Model):
     """Tokens trained on. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         token_count: Number of tokens.
     """
 
-    type_: Literal["training"] = field(default="training")
+    type: Literal["training"] = field(default="training")
     token_count: int
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
@@ -37,6 +37,6 @@ class TrainingBillingEvent(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("training"), default="training"),
+            Field("type", "type", Tag("training"), default="training"),
             Field("token_count", "token_count", INTEGER, required=True),
         )

@@ -24,14 +24,14 @@ class TryAgainResponse(Model):
     """The result is not there yet: ask again at once.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         request_id: Id of the pending request.
         queue_state: Why a request is pending: it is being worked on, or the server has no room, or the
             caller is over a limit. Further values may appear.
         queue_state_reason: Explanation of the queue state for the user. Era 0.36.0 only.
     """
 
-    type_: Literal["try_again"] = field(default="try_again")
+    type: Literal["try_again"] = field(default="try_again")
     request_id: str
     queue_state: str
     queue_state_reason: str | None = field(default=None)
@@ -42,7 +42,7 @@ class TryAgainResponse(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("try_again"), required=True, default="try_again"),
+            Field("type", "type", Tag("try_again"), required=True, default="try_again"),
             Field("request_id", "request_id", TEXT, required=True),
             Field("queue_state", "queue_state", TEXT, required=True),
             Field("queue_state_reason", "queue_state_reason", TEXT, nullable=True),

@@ -25,11 +25,11 @@ class UnloadModelRequest(Model):
 
     Attributes:
         model_id: Model meant.
-        type_: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
+        type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
     """
 
     model_id: str
-    type_: Literal["unload_model"] = field(default="unload_model")
+    type: Literal["unload_model"] = field(default="unload_model")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -38,5 +38,5 @@ class UnloadModelRequest(Model):
 
         return (
             Field("model_id", "model_id", TEXT, required=True),
-            Field("type_", "type", Tag("unload_model"), default="unload_model"),
+            Field("type", "type", Tag("unload_model"), default="unload_model"),
         )

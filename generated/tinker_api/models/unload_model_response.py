@@ -25,11 +25,11 @@ class UnloadModelResponse(Model):
 
     Attributes:
         model_id: Model meant.
-        type_: Tag of this type.
+        type: Tag of this type.
     """
 
     model_id: str
-    type_: Literal["unload_model"] | None = field(default=None)
+    type: Literal["unload_model"] | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -38,5 +38,5 @@ class UnloadModelResponse(Model):
 
         return (
             Field("model_id", "model_id", TEXT, required=True),
-            Field("type_", "type", Tag("unload_model"), nullable=True),
+            Field("type", "type", Tag("unload_model"), nullable=True),
         )

@@ -25,11 +25,11 @@ class UserSearchOwner(Model):
     """Sessions of certain users. Era 0.36.0 only.
 
     Attributes:
-        type_: Tag of this type.
+        type: Tag of this type.
         owner_urns: One to ten user ids.
     """
 
-    type_: Literal["user"] = field(default="user")
+    type: Literal["user"] = field(default="user")
     owner_urns: list[str]
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
@@ -38,6 +38,6 @@ class UserSearchOwner(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", Tag("user"), default="user"),
+            Field("type", "type", Tag("user"), default="user"),
             Field("owner_urns", "owner_urns", Array(TEXT), required=True),
         )

@@ -26,12 +26,12 @@ class ValidationErrorItem(Model):
     """One value of a request that the server refused.
 
     Attributes:
-        type_: Short name of the rule broken.
+        type: Short name of the rule broken.
         loc: Keys and indexes leading to the value.
         msg: Explanation.
     """
 
-    type_: str | None = field(default=None)
+    type: str | None = field(default=None)
     loc: list[str | int] | None = field(default=None)
     msg: str | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
@@ -41,7 +41,7 @@ class ValidationErrorItem(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("type_", "type", TEXT),
+            Field("type", "type", TEXT),
             Field(
                 "loc",
                 "loc",
