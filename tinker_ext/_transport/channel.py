@@ -74,8 +74,9 @@ class Channel(asyncio.Protocol):
             self._transport.write(body)
         return waiter
 
-    def expire(self, message: str) -> None:
+    def expire(self, timeout: float) -> None:
         """End the exchange under way with a timeout."""
+        message = f"no complete reply within {timeout:g} s"
         self._fail(ExchangeTimeoutError(message, sent=True if self._received else None))
 
     def abort(self) -> None:

@@ -65,6 +65,15 @@ class ExchangeTimeoutError(APITimeoutError):
         return (self.message, self.sent)
 
 
+class LaneBusyError(ExchangeTimeoutError):
+    """All connections of the lane stayed busy until the deadline; nothing was sent."""
+
+    default_hint = "Send less at once, or allow the lane more connections."
+
+    def __init__(self, message: str, sent: Sent = False) -> None:
+        super().__init__(message, sent)
+
+
 class ReplyTooLargeError(APIResponseValidationError):
     """The reply, or what it unpacks to, exceeds the allowed size; it was not kept."""
 

@@ -14,7 +14,12 @@ from collections import deque
 import httpx
 
 from tinker_ext._transport.channel import Channel, RawReply
-from tinker_ext._transport.faults import ConnectError, ConnectionLostError, ExchangeTimeoutError
+from tinker_ext._transport.faults import (
+    ConnectError,
+    ConnectionLostError,
+    ExchangeTimeoutError,
+    LaneBusyError,
+)
 from tinker_ext._transport.inflate import ACCEPT_ENCODING
 from tinker_ext._transport.limits import FairQueue
 from tinker_ext._transport.origin import Origin, encode_header
@@ -23,6 +28,20 @@ from tinker_ext.errors import ClientClosedError
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_MAX_REPLY_BYTES = 512 * 1024 * 1024
 _HOP_HEADERS = {"connection", "transfer-encoding", "content-length", "host", "keep-alive"}
+
+
+async def wait_for_slot(queue: FairQueue, deadline: float | None) -> None:
+    """Take a slot of a lane.
+
+    Raises:
+        LaneBusyError: None came free before the deadline.
+    """
+    try:
+        await queue.acquire(deadline=deadline)
+    except TimeoutError:
+        raise LaneBusyError(
+            f"all {queue.limit} connections of the lane are busy, {queue.waiting} calls wait"
+        ) from None
 
 
 class HttpTransport(httpx.AsyncBaseTransport):
@@ -67,6 +86,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
         content: bytes | None = None,
         *,
         timeout: float = DEFAULT_TIMEOUT,
+        deadline: float | None = None,
         replay: bool = False,
         max_idle: float | None = None,
         max_reply_bytes: int | None = None,
@@ -79,6 +99,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
             headers: Encoded lines, each ending in CRLF, without Host and Content-Length.
             content: Body, or None.
             timeout: Seconds from having a connection slot to the last byte, connecting included.
+            deadline: Loop time that neither waiting for a slot nor the exchange may pass.
             replay: The request has no effect: when a kept connection turns out to be dead, send it
                 again on a new one.
             max_idle: Do not use a kept connection that was idle for longer.
@@ -90,6 +111,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
             MalformedReplyError: Garbage, cut short, or a length that lies.
             ReplyTooLargeError: More bytes than allowed, also after unpacking.
             ExchangeTimeoutError: Not finished in time.
+            LaneBusyError: No connection came free before the deadline.
         """
         head = b"%b %b%b%b" % (method.encode(), target.encode(), self._host_line, headers)
         if content is not None:
@@ -100,12 +122,14 @@ class HttpTransport(httpx.AsyncBaseTransport):
             head += b"\r\n"
         limit = self._max_reply_bytes if max_reply_bytes is None else max_reply_bytes
         if not self.queue.try_acquire():
-            await self.queue.acquire()
+            await wait_for_slot(self.queue, deadline)
         try:
             if self._closed:
                 raise ClientClosedError("the connection pool is closed")
             loop = asyncio.get_running_loop()
             end = loop.time() + timeout
+            if deadline is not None and deadline < end:
+                end = deadline
             channel = self._take_idle(loop.time(), max_idle)
             if channel is not None:
                 try:
@@ -130,7 +154,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
     ) -> RawReply:
         loop = asyncio.get_running_loop()
         waiter = channel.start(head, content, limit, head_only=method == "HEAD")
-        timer = loop.call_at(end, channel.expire, f"no complete reply within {timeout:g} s")
+        timer = loop.call_at(end, channel.expire, timeout)
         self._busy.add(channel)
         try:
             return await waiter

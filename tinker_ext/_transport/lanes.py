@@ -20,7 +20,7 @@ from tinker_ext._transport.channel import RawReply
 from tinker_ext._transport.faults import RedirectRefusedError
 from tinker_ext._transport.foreign import send_foreign
 from tinker_ext._transport.gate import RetryBudget, shared_budget
-from tinker_ext._transport.http import HttpTransport
+from tinker_ext._transport.http import HttpTransport, wait_for_slot
 from tinker_ext._transport.inflate import ACCEPT_ENCODING
 from tinker_ext._transport.limits import FairQueue, SharedBackoff, shared_backoff
 from tinker_ext._transport.messages import Call, Lane, Reply, RetryRule
@@ -186,7 +186,8 @@ class Connection:
             APITimeoutError: Not finished within `call.timeout`.
             ReplyTooLargeError: The reply exceeds its bound.
         """
-        return await self._attempt(call, 0, call.timeout, self._idempotency_key(call))
+        deadline = asyncio.get_running_loop().time() + self._timing.window + call.timeout
+        return await self._attempt(call, 0, deadline, self._idempotency_key(call))
 
     async def exchange(self, call: Call, *, deadline: float | None = None) -> Reply:
         """Make attempts by the retry table until there is an answer.
@@ -208,8 +209,8 @@ class Connection:
             deadline = loop.time() + self._timing.window
         key = self._idempotency_key(call)
 
-        async def attempt(earlier: int, left: float) -> Reply:
-            reply = await self._attempt(call, earlier, min(call.timeout, max(left, 0.001)), key)
+        async def attempt(earlier: int) -> Reply:
+            reply = await self._attempt(call, earlier, deadline, key)
             if 300 <= reply.status < 400 and not call.redirect_is_answer:
                 self._refuse_redirect(call, reply)
             return reply
@@ -271,7 +272,7 @@ class Connection:
 
     # --- one attempt --------------------------------------------------------------------------
 
-    async def _attempt(self, call: Call, earlier: int, timeout: float, key: str | None) -> Reply:
+    async def _attempt(self, call: Call, earlier: int, deadline: float, key: str | None) -> Reply:
         if self._closed:
             raise ClientClosedError("this connection is closed").with_context(
                 operation=call.operation
@@ -289,7 +290,7 @@ class Connection:
         status: int | None = None
         failure: str | None = None
         try:
-            raw = await self._send(port, call, target, headers, timeout)
+            raw = await self._send(port, call, target, headers, deadline)
             for _ in range(_MAX_REDIRECTS):
                 if raw[0] not in (301, 302, 303, 307, 308) or call.redirect_is_answer:
                     break
@@ -297,7 +298,7 @@ class Connection:
                 if onward is None:
                     break
                 target = onward
-                raw = await self._send(port, call, target, headers, timeout)
+                raw = await self._send(port, call, target, headers, deadline)
             status = raw[0]
             return Reply(status, raw[1], raw[2], loop.time() - started)
         except BaseException as error:
@@ -319,7 +320,7 @@ class Connection:
                 )
 
     async def _send(
-        self, port: _Port, call: Call, target: str, headers: str, timeout: float
+        self, port: _Port, call: Call, target: str, headers: str, deadline: float
     ) -> RawReply:
         limit = call.max_reply_bytes or port.settings.max_reply_bytes
         if port.own is not None:
@@ -328,22 +329,24 @@ class Connection:
                 target,
                 headers.encode("latin-1"),
                 call.content,
-                timeout=timeout,
+                timeout=call.timeout,
+                deadline=deadline,
                 replay=call.retry in _SAFE_RULES or call.method == "GET",
                 max_idle=_UNSAFE_MAX_IDLE if call.retry is RetryRule.UNSAFE else None,
                 max_reply_bytes=limit,
             )
         assert port.foreign is not None
         pairs = [tuple(line.split(": ", 1)) for line in headers.split("\r\n") if line]
-        await port.queue.acquire()
+        await wait_for_slot(port.queue, deadline)
         try:
+            left = deadline - asyncio.get_running_loop().time()
             return await send_foreign(
                 port.foreign,
                 call.method,
                 f"{self.origin}{target}",
                 [(name, value) for name, value in pairs],
                 call.content,
-                timeout=timeout,
+                timeout=min(call.timeout, max(left, 0.001)),
                 max_reply_bytes=limit,
             )
         finally:

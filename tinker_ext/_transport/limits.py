@@ -58,15 +58,21 @@ class FairQueue:
             return True
         return False
 
-    async def acquire(self, key: Hashable = None) -> None:
+    async def acquire(self, key: Hashable = None, *, deadline: float | None = None) -> None:
         """Wait for a slot.
 
         Args:
             key: Whose turn it uses, for example the sampler's id.
+            deadline: Loop time at which to give up.
+
+        Raises:
+            TimeoutError: No slot came free before the deadline.
         """
         if self.try_acquire():
             return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_at(deadline, _expire, waiter) if deadline is not None else None
         line = self._lines.get(key)
         if line is None:
             self._lines[key] = line = deque()
@@ -75,8 +81,8 @@ class FairQueue:
         self._waiting += 1
         try:
             await waiter
-        except asyncio.CancelledError:
-            if waiter.cancelled():
+        except (asyncio.CancelledError, TimeoutError):
+            if waiter.cancelled() or waiter.exception() is not None:
                 self._waiting -= 1  # its place in the line is skipped when its turn comes
                 if not self._waiting:
                     self._turns.clear()
@@ -84,6 +90,9 @@ class FairQueue:
             else:
                 self.release()  # the slot came at the same moment
             raise
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     def release(self) -> None:
         """Give a slot back."""
@@ -115,6 +124,11 @@ class FairQueue:
                 self._turns.append(key)
             else:
                 del self._lines[key]
+
+
+def _expire(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError())
 
 
 class ByteBudget:

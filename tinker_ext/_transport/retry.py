@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 import tenacity
 
-from tinker_ext._transport.faults import RedirectRefusedError, sent_of
+from tinker_ext._transport.faults import LaneBusyError, RedirectRefusedError, sent_of
 from tinker_ext._transport.messages import Lane, Reply, RetryRule
 from tinker_ext.errors import APIConnectionError
 
@@ -250,7 +250,7 @@ class Ended:
 
 
 async def run(
-    attempt: Callable[[int, float], Awaitable[Reply]],
+    attempt: Callable[[int], Awaitable[Reply]],
     rule: RetryRule,
     *,
     lane: Lane,
@@ -263,7 +263,7 @@ async def run(
     """Attempt until the verdict is final, the deadline has passed or billing paused too long.
 
     Args:
-        attempt: Sends the request; gets the number of earlier attempts and the seconds left.
+        attempt: Sends the request; gets the number of earlier attempts.
         rule: Row of the table.
         lane: Which lane's health the budget looks at.
         deadline: Loop time after which nothing is sent and nobody sleeps.
@@ -288,7 +288,7 @@ async def run(
         reply: Reply | None = None
         error: Exception | None = None
         try:
-            reply = await attempt(count, deadline - started)
+            reply = await attempt(count)
         except Exception as caught:
             error = caught
         count += 1
@@ -312,7 +312,8 @@ async def run(
                 jitter=rng.random(),
                 timing=timing,
             )
-            if isinstance(error, APIConnectionError):
+            # A lane that is full on our side says nothing about the server.
+            if isinstance(error, APIConnectionError) and not isinstance(error, LaneBusyError):
                 budget.note(lane, ok=False, started=started)
         return Outcome(reply, error, decision)
 

@@ -197,7 +197,7 @@ class Script:
         self.plays = list(plays)
         self.times: list[float] = []
 
-    async def __call__(self, earlier: int, left: float) -> Reply:
+    async def __call__(self, earlier: int) -> Reply:
         assert earlier == len(self.times)
         self.times.append(asyncio.get_running_loop().time())
         play = self.plays[min(earlier, len(self.plays) - 1)]
