@@ -88,8 +88,20 @@ class OptimParamsBase(_Open):
     __slots__ = ()
 
 
+class _Sent:
+    """Gives a record the form in which generated requests embed it."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object as it is sent: every field that has a value."""
+        fields = attrs.fields_dict(type(self))
+        values = {name: getattr(self, name) for name in fields}
+        return {name: value for name, value in values.items() if value is not None}
+
+
 @attrs.frozen(kw_only=True)
-class AdamParams:
+class AdamParams(_Sent):
     """Parameters of one AdamW step.
 
     Args:
@@ -110,7 +122,7 @@ class AdamParams:
 
 
 @attrs.frozen(kw_only=True)
-class DimuonParams:
+class DimuonParams(_Sent):
     """Parameters of one Dimuon step."""
 
     type: Literal["dimuon"] = _tag("dimuon")
@@ -120,14 +132,14 @@ class DimuonParams:
 
 
 @attrs.frozen(kw_only=True)
-class AdamOptimizerConfig:
+class AdamOptimizerConfig(_Sent):
     """Train with AdamW (the default)."""
 
     type: Literal["adamw"] = _tag("adamw")
 
 
 @attrs.frozen(kw_only=True)
-class DimuonOptimizerConfig:
+class DimuonOptimizerConfig(_Sent):
     """Train with Dimuon."""
 
     type: Literal["dimuon"] = _tag("dimuon")
@@ -135,7 +147,7 @@ class DimuonOptimizerConfig:
 
 
 @attrs.frozen(kw_only=True)
-class LoraConfig:
+class LoraConfig(_Sent):
     """Size and placement of a LoRA adapter.
 
     Args:

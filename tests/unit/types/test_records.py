@@ -56,6 +56,24 @@ def test_unknown_optimizer_passes_through():
         params.sign = False
 
 
+def test_settings_fit_into_generated_requests():
+    """M4: a request takes our settings; what is None is absent."""
+    request = types.CreateModelRequest(
+        session_id="s",
+        model_seq_id=0,
+        base_model="b",
+        lora_config=types.LoraConfig(rank=8),
+        optimizer_config=types.DimuonOptimizerConfig(),
+    ).to_dict()
+    assert request["optimizer_config"] == {"type": "dimuon", "version": 1}
+    assert request["lora_config"] == {
+        "rank": 8,
+        "train_unembed": True,
+        "train_mlp": True,
+        "train_attn": True,
+    }
+
+
 def test_adam_is_keyword_only():
     """M14: positions would be guesswork."""
     with pytest.raises(TypeError):
