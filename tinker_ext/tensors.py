@@ -29,6 +29,12 @@ LIST_DTYPES: Mapping[str, Dtype] = {
 }
 """The dtype a plain list gets under each loss-input name (a list carries none of its own)."""
 
+WIRE_NAMES: Mapping[np.dtype[Any], Dtype] = {
+    np.dtype(np.int64): "int64",
+    np.dtype(np.float32): "float32",
+}
+"""The numpy dtypes that travel as they are, and their names."""
+
 # numpy kind → wire dtype; a kind that is missing here is refused.
 _KINDS: Mapping[str, Dtype] = {"i": "int64", "f": "float32"}
 
@@ -89,8 +95,11 @@ def to_array(
     if dtype is not None and dtype not in DTYPES:
         raise InvalidInputError(f"{what}: dtype must be one of {', '.join(DTYPES)}, not {dtype!r}.")
     source = _source(value, what)
+    own = WIRE_NAMES.get(source.dtype)
+    if own is not None and own == (dtype or own):
+        return np.array(source, order="C")  # nothing to convert, nothing can be out of range
     kind = source.dtype.kind
-    if source.dtype.name == "bfloat16":  # registered by ml_dtypes; numpy calls its kind "V"
+    if kind == "V" and source.dtype.name == "bfloat16":  # registered by ml_dtypes
         source, kind = source.astype(np.float32), "f"
     if source.size == 0 and not isinstance(value, np.ndarray) and not is_torch(value):
         kind = "f" if dtype == "float32" else "i"  # numpy calls an empty list float64

@@ -88,10 +88,9 @@ class OptimParamsBase(_Open):
     __slots__ = ()
 
 
+@attrs.frozen
 class _Sent:
     """Gives a record the form in which generated requests embed it."""
-
-    __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The object as it is sent: every field that has a value."""

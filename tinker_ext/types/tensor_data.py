@@ -87,13 +87,13 @@ class TensorData:
         crow: npt.NDArray[np.int64] | None = None,
         col: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        dims = None if shape is None else tuple(int(n) for n in shape)
+        dims = shape if isinstance(shape, tuple) or shape is None else tuple(map(int, shape))
         if crow is None and dims is not None and array.shape != dims:
             array = _reshape(array, dims)
         array.flags.writeable = False
         put = object.__setattr__
         put(self, "array", array)
-        put(self, "dtype", array.dtype.name)
+        put(self, "dtype", tensors.WIRE_NAMES[array.dtype])
         put(self, "_shape", dims)
         put(self, "crow", crow)
         put(self, "col", col)
@@ -107,7 +107,7 @@ class TensorData:
             array: The values; made read-only.
             shape: Dimensions; None with a one-dimensional array leaves the shape absent.
         """
-        if array.dtype.name not in tensors.DTYPES:
+        if array.dtype not in tensors.WIRE_NAMES:
             raise InvalidInputError(f"TensorData.adopt: {array.dtype} is not int64 or float32.")
         tensor = cls.__new__(cls)
         tensor._set(array, shape if shape is not None or array.ndim == 1 else array.shape)
