@@ -320,10 +320,21 @@ class Choice:
         return winners[0] if len(winners) == 1 else None
 
     def decided(self, value: dict[str, Any], expected: type[Model]) -> type[Model]:
-        """Return the class that a rule or the object's own tag names, else the expected one."""
+        """Return the class a rule names, else the expected one unless the object is another's.
+
+        Raises:
+            ParseError: The object has the tag of another member, or none of the expected keys but
+                all that another member needs.
+        """
         for key, wanted, model in self.rules:
             if key in value and (wanted is None or value[key] == wanted):
                 return model
+        member = self.member(value)
+        if member is not None and member is not expected:
+            mine = expected._layout().keys & value.keys()
+            foreign = member._layout().tags.keys() & value.keys() - mine
+            if foreign or not mine:
+                raise ParseError(f"expected {expected.__name__}, found {member.__name__}")
         return expected
 
     def write(self, value: Any) -> Any:

@@ -1,0 +1,279 @@
+"""M2: what each awkward `retrieve_future` body is read as, and that none is read as a wrong class.
+
+Every row is read twice: without an expectation (the class is certain, or it is `Unknown`), and as a
+poller does it, with the class its operation yields. Order and rules: decision order of the union in
+the document.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tinker_api.api.futures import retrieve_future
+from tinker_api.errors import ParseError, UnexpectedBody
+from tinker_api.models import (
+    CreateCustomLossResponse,
+    CreateModelResponse,
+    ForwardBackwardOutput,
+    FutureMetadataOnly,
+    LoadWeightsResponse,
+    OptimStepResponse,
+    RequestFailedResponse,
+    SampleResponse,
+    SaveWeightsForSamplerResponseInternal,
+    SaveWeightsResponse,
+    TryAgainResponse,
+    UnloadModelResponse,
+    parse_future_retrieve_response,
+)
+from tinker_api.types import Unknown, dumps
+
+JSON = {"content-type": "application/json"}
+PENDING = {"type": "try_again", "request_id": "r", "queue_state": "active"}
+SEQUENCE = {"stop_reason": "stop", "tokens": [1, 2]}
+FORWARD = {"loss_fn_output_type": "TensorData", "loss_fn_outputs": [], "metrics": {"loss:sum": 1}}
+
+# body, class without expectation, expected class, class with expectation
+ROWS: list[tuple[Any, Any, Any, Any]] = [
+    # still pending
+    (PENDING, TryAgainResponse, OptimStepResponse, TryAgainResponse),
+    (
+        {**PENDING, "queue_state": "paused_capacity"},
+        TryAgainResponse,
+        SampleResponse,
+        TryAgainResponse,
+    ),
+    (
+        {**PENDING, "queue_state": "brand_new"},
+        TryAgainResponse,
+        OptimStepResponse,
+        TryAgainResponse,
+    ),
+    ({**PENDING, "queue_state_reason": "busy"}, TryAgainResponse, SampleResponse, TryAgainResponse),
+    ({**PENDING, "queue_state_reason": None}, TryAgainResponse, SampleResponse, TryAgainResponse),
+    ({**PENDING, "metrics": {"a": 1}}, TryAgainResponse, OptimStepResponse, TryAgainResponse),
+    ({**PENDING, "path": "tinker://x"}, TryAgainResponse, SaveWeightsResponse, TryAgainResponse),
+    ({**PENDING, "error": "odd"}, TryAgainResponse, OptimStepResponse, TryAgainResponse),
+    (
+        {**PENDING, "status": "complete_metadata"},
+        TryAgainResponse,
+        SampleResponse,
+        TryAgainResponse,
+    ),
+    ({**PENDING, "eta": {"s": 3}}, TryAgainResponse, ForwardBackwardOutput, TryAgainResponse),
+    # only the size
+    (
+        {"status": "complete_metadata", "response_payload_size": 7},
+        FutureMetadataOnly,
+        SampleResponse,
+        FutureMetadataOnly,
+    ),
+    (
+        {"status": "complete_metadata", "response_payload_size": 0, "error": "late"},
+        FutureMetadataOnly,
+        SampleResponse,
+        FutureMetadataOnly,
+    ),
+    (
+        {"status": "complete_metadata", "response_payload_size": 7, "metrics": {}},
+        FutureMetadataOnly,
+        OptimStepResponse,
+        FutureMetadataOnly,
+    ),
+    # failed
+    (
+        {"error": "boom", "category": "server"},
+        RequestFailedResponse,
+        OptimStepResponse,
+        RequestFailedResponse,
+    ),
+    (
+        {"error": "boom", "category": "quota"},
+        RequestFailedResponse,
+        LoadWeightsResponse,
+        RequestFailedResponse,
+    ),
+    (
+        {"error": "boom", "category": "User"},
+        RequestFailedResponse,
+        LoadWeightsResponse,
+        RequestFailedResponse,
+    ),
+    ({"error": "boom"}, RequestFailedResponse, LoadWeightsResponse, RequestFailedResponse),
+    ({"error": None}, RequestFailedResponse, OptimStepResponse, RequestFailedResponse),
+    ({"error": ""}, RequestFailedResponse, OptimStepResponse, RequestFailedResponse),
+    (
+        {"error": "boom", "category": None},
+        RequestFailedResponse,
+        OptimStepResponse,
+        RequestFailedResponse,
+    ),
+    (
+        {"error": "boom", "path": "tinker://x"},
+        RequestFailedResponse,
+        SaveWeightsResponse,
+        RequestFailedResponse,
+    ),
+    (
+        {"error": "boom", "metrics": {"a": 1}},
+        RequestFailedResponse,
+        OptimStepResponse,
+        RequestFailedResponse,
+    ),
+    (
+        {"error": "boom", "type": "save_weights"},
+        RequestFailedResponse,
+        SaveWeightsResponse,
+        RequestFailedResponse,
+    ),
+    (
+        {"error": "boom", "type": "brand_new"},
+        RequestFailedResponse,
+        OptimStepResponse,
+        RequestFailedResponse,
+    ),
+    ({"error": {"deep": 1}}, ParseError, OptimStepResponse, ParseError),
+    # results with a tag
+    (
+        {"type": "create_model", "model_id": "m"},
+        CreateModelResponse,
+        CreateModelResponse,
+        CreateModelResponse,
+    ),
+    (
+        {"type": "unload_model", "model_id": "m"},
+        UnloadModelResponse,
+        UnloadModelResponse,
+        UnloadModelResponse,
+    ),
+    (
+        {"type": "save_weights", "path": "p"},
+        SaveWeightsResponse,
+        SaveWeightsResponse,
+        SaveWeightsResponse,
+    ),
+    (
+        {"type": "load_weights", "path": "p"},
+        LoadWeightsResponse,
+        LoadWeightsResponse,
+        LoadWeightsResponse,
+    ),
+    ({"type": "load_weights"}, LoadWeightsResponse, LoadWeightsResponse, LoadWeightsResponse),
+    (
+        {"type": "save_weights_for_sampler", "path": None, "sampling_session_id": "s"},
+        SaveWeightsForSamplerResponseInternal,
+        SaveWeightsForSamplerResponseInternal,
+        SaveWeightsForSamplerResponseInternal,
+    ),
+    ({"type": "sample", "sequences": [SEQUENCE]}, SampleResponse, SampleResponse, SampleResponse),
+    # results that contradict the expectation: never read as the expected class
+    ({"type": "save_weights", "path": "p"}, SaveWeightsResponse, LoadWeightsResponse, ParseError),
+    (
+        {"type": "create_model", "model_id": "m"},
+        CreateModelResponse,
+        UnloadModelResponse,
+        ParseError,
+    ),
+    ({"type": "sample", "sequences": []}, SampleResponse, ForwardBackwardOutput, ParseError),
+    ({"type": "save_weights", "path": "p"}, SaveWeightsResponse, OptimStepResponse, ParseError),
+    ({"type": "load_weights"}, LoadWeightsResponse, ForwardBackwardOutput, ParseError),
+    ({"sequences": [SEQUENCE]}, SampleResponse, OptimStepResponse, ParseError),
+    ({"sequences": [SEQUENCE]}, SampleResponse, LoadWeightsResponse, ParseError),
+    ({"type": "optim_step", "metrics": {}}, Unknown, OptimStepResponse, OptimStepResponse),
+    # results without a tag that only one class describes
+    ({"sequences": [SEQUENCE]}, SampleResponse, SampleResponse, SampleResponse),
+    ({"sequences": []}, SampleResponse, SampleResponse, SampleResponse),
+    ({"sequences": [], "brand_new": 1}, SampleResponse, SampleResponse, SampleResponse),
+    (FORWARD, ForwardBackwardOutput, ForwardBackwardOutput, ForwardBackwardOutput),
+    (
+        {**FORWARD, "brand_new": 1},
+        ForwardBackwardOutput,
+        ForwardBackwardOutput,
+        ForwardBackwardOutput,
+    ),
+    ({"metrics": {"step:mean": 1.5}}, OptimStepResponse, OptimStepResponse, OptimStepResponse),
+    ({"metrics": None}, OptimStepResponse, OptimStepResponse, OptimStepResponse),
+    # results that several classes describe, or none
+    ({}, Unknown, OptimStepResponse, OptimStepResponse),
+    ({}, Unknown, LoadWeightsResponse, LoadWeightsResponse),
+    ({"path": "p"}, Unknown, SaveWeightsResponse, SaveWeightsResponse),
+    ({"path": "p"}, Unknown, LoadWeightsResponse, LoadWeightsResponse),
+    ({"path": "p", "type": None}, Unknown, LoadWeightsResponse, LoadWeightsResponse),
+    ({"model_id": "m"}, Unknown, CreateModelResponse, CreateModelResponse),
+    ({"model_id": "m"}, Unknown, UnloadModelResponse, UnloadModelResponse),
+    ({"brand_new": 1}, Unknown, OptimStepResponse, OptimStepResponse),
+    ({"metrics": {"a": 1}, "brand_new": 1}, Unknown, OptimStepResponse, OptimStepResponse),
+    ({"type": "brand_new", "metrics": {"a": 1}}, Unknown, CreateCustomLossResponse, ParseError),
+    ({"type": "brand_new", "path": "p"}, Unknown, SaveWeightsResponse, ParseError),
+    ({"type": "brand_new", "sequences": []}, Unknown, SampleResponse, ParseError),
+    (
+        {"type": "TRY_AGAIN", "request_id": "r", "queue_state": "a"},
+        Unknown,
+        SampleResponse,
+        ParseError,
+    ),
+    ({"status": "complete"}, Unknown, SampleResponse, ParseError),
+    ({"queue_state": "active"}, Unknown, SampleResponse, ParseError),
+    # values of the wrong type
+    (
+        {"type": "try_again", "request_id": 5, "queue_state": "active"},
+        ParseError,
+        SampleResponse,
+        ParseError,
+    ),
+    ({"sequences": [{**SEQUENCE, "tokens": "oops"}]}, ParseError, SampleResponse, ParseError),
+    ({"sequences": [{**SEQUENCE, "tokens": [1, "x"]}]}, ParseError, SampleResponse, ParseError),
+    ({"sequences": {}}, ParseError, SampleResponse, ParseError),
+    ({"sequences": None}, ParseError, SampleResponse, ParseError),
+    ({"metrics": {"a": "b"}}, ParseError, OptimStepResponse, ParseError),
+    ({"metrics": [1]}, ParseError, OptimStepResponse, ParseError),
+    # not objects
+    ([], Unknown, SampleResponse, ParseError),
+    (None, Unknown, SampleResponse, ParseError),
+    ("done", Unknown, SampleResponse, ParseError),
+    (3, Unknown, OptimStepResponse, ParseError),
+]
+
+
+def test_the_table_is_long_enough() -> None:
+    """M2: at least forty different awkward bodies."""
+    assert len({dumps(body) for body, *_ in ROWS}) >= 40
+
+
+@pytest.mark.parametrize(("body", "alone", "expected", "with_expectation"), ROWS)
+def test_body_is_never_read_as_a_wrong_class(
+    body: Any, alone: type, expected: Any, with_expectation: type
+) -> None:
+    """M2: the class is the certain one, `Unknown`, or a typed error; nothing gets lost."""
+    for wanted, read in (
+        (alone, lambda: parse_future_retrieve_response(body)),
+        (with_expectation, lambda: parse_future_retrieve_response(body, expected)),
+    ):
+        if wanted is ParseError:
+            with pytest.raises(ParseError):
+                read()
+        else:
+            parsed = read()
+            assert type(parsed) is wanted
+            assert dumps(parsed.to_dict()) == dumps(reorder(body, parsed.to_dict()))
+
+
+@pytest.mark.parametrize(("body", "alone"), [row[:2] for row in ROWS])
+def test_the_call_reads_the_same(body: Any, alone: type) -> None:
+    """M2: the generated call agrees with the reader, and its errors are typed too."""
+    content = dumps(body)
+    if alone is ParseError:
+        with pytest.raises(UnexpectedBody):
+            retrieve_future._parse_response(status_code=200, headers=JSON, content=content)
+    else:
+        parsed = retrieve_future._parse_response(status_code=200, headers=JSON, content=content)
+        assert type(parsed) is alone
+
+
+def reorder(body: Any, like: Any) -> Any:
+    """Return the body with the key order of another object, so that bytes can be compared."""
+    if not isinstance(body, dict):
+        return body
+    assert set(body) == set(like)
+    return {key: body[key] for key in like}
