@@ -65,6 +65,12 @@ def window_bias(heads: int, tiles: int, width: int, dtype: str) -> Array:
     return np.where(key >= 0, bias, HIDDEN).astype(dtype)
 
 
+@functools.lru_cache(maxsize=1024)
+def recent_bias(heads: int, count: int, dtype: str) -> Array:
+    """(heads, 1, count): bias of the last ``count`` keys for the newest query."""
+    return distance_bias(heads, np.arange(count - 1, -1, -1)[None]).astype(dtype)
+
+
 @attrs.frozen(eq=False)
 class AttentionTrace:
     """What the backward pass of `attention` needs; ``weights`` are not normalized."""

@@ -18,7 +18,7 @@ from tinker_ext.mock.engine.tiles import Array, ordered_sum, product
 
 ALPHA = 32.0
 
-A_GAIN = 2.0
+A_GAIN = 1.4
 """Size of A relative to the usual 1/sqrt(inputs). The model is far narrower than a real one, so
 each step at a customary learning rate would move it far less; the gain makes up for it."""
 
