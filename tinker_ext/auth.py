@@ -2,7 +2,7 @@
 
 A connection asks its :class:`Credentials` for the value of ``X-API-Key`` before each request. The
 value is an API key, or a short-lived JWT that the server exchanged for one. Keys live inside
-:class:`Secret`, which prints as ``***`` and refuses to be pickled.
+:class:`~tinker_ext.config.Secret`, which prints as ``***`` and refuses to be pickled.
 
 Example:
     >>> StaticKey("tml-example")
@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import json
 import os
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from tinker_ext.config import Secret
 from tinker_ext.errors import TinkerError
 
 if TYPE_CHECKING:
@@ -34,38 +34,6 @@ JWT_EARLY_MARGIN_S = 300.0
 JWT_RETRY_AFTER_FAILURE_S = 60.0
 
 
-class Secret:
-    """A string that neither prints, formats nor pickles its value.
-
-    Example:
-        >>> f"{Secret('tml-abc')!r}"
-        'Secret(***)'
-    """
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        """Return the value, for the one place that writes it into a header."""
-        return self._value
-
-    def __repr__(self) -> str:
-        return "Secret(***)"
-
-    __str__ = __repr__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._value == self._value
-
-    def __hash__(self) -> int:
-        return hash(("Secret", self._value))
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a credential is never pickled; the receiving process resolves its own")
-
-
 class Credentials(Protocol):
     """What a connection needs to know about its credential."""
 
@@ -77,11 +45,6 @@ class Credentials(Protocol):
         """Return the value for ``X-API-Key``, or None to send no such header."""
 
 
-def fingerprint(value: str) -> str:
-    """Return a short digest of a credential, safe to log and to use as a cache key."""
-    return hashlib.sha256(value.encode()).hexdigest()[:16]
-
-
 class StaticKey:
     """One API key (or JWT) given by the user; the same value for every request."""
 
@@ -91,7 +54,7 @@ class StaticKey:
     @property
     def fingerprint(self) -> str:
         """A short digest of the key; ``anonymous`` without one."""
-        return fingerprint(self._secret.reveal()) if self._secret else "anonymous"
+        return self._secret.fingerprint if self._secret else "anonymous"
 
     async def header(self) -> str | None:
         """Return the key, or None when there is none."""
@@ -105,16 +68,16 @@ class CommandKey:
     """A credential printed by a shell command, asked for on each use."""
 
     def __init__(self, command: str) -> None:
-        self._command = command
+        self._command = Secret(command)
 
     @property
     def fingerprint(self) -> str:
         """A digest of the command, since its output changes over time."""
-        return fingerprint(self._command)
+        return self._command.fingerprint
 
     async def header(self) -> str:
         """Run the command in a worker thread and return what it printed."""
-        return await asyncio.to_thread(run_credential_command, self._command)
+        return await asyncio.to_thread(run_credential_command, self._command.reveal())
 
     def __repr__(self) -> str:
         return "CommandKey(***)"

@@ -38,7 +38,7 @@ class Secret:
     @property
     def fingerprint(self) -> str:
         """A short one-way mark, equal for equal values; safe as a dictionary key or in a log."""
-        return hashlib.sha256(self.__value.encode()).hexdigest()[:12]
+        return hashlib.sha256(self.__value.encode()).hexdigest()[:16]
 
     def __bool__(self) -> bool:
         return bool(self.__value)

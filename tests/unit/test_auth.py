@@ -9,6 +9,7 @@ import stat
 import pytest
 
 from tinker_ext import auth
+from tinker_ext.config import Secret
 from tinker_ext.credentials import CredentialStore
 from tinker_ext.errors import TinkerError
 
@@ -133,7 +134,7 @@ def test_keys_do_not_show():
     issuer = Issuer(3600)
     exchanged = issuer.credentials()
     asyncio.run(exchanged.header())
-    for thing in (auth.Secret(KEY), auth.StaticKey(KEY), auth.CommandKey(f"echo {KEY}"), exchanged):
+    for thing in (Secret(KEY), auth.StaticKey(KEY), auth.CommandKey(f"echo {KEY}"), exchanged):
         assert KEY not in f"{thing!r} {thing!s} {thing}"
     with pytest.raises(TypeError, match="never pickled"):
         pickle.dumps(auth.StaticKey(KEY))
