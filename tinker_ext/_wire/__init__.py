@@ -1,0 +1,1 @@
+"""The one door to generated code: operations, both codecs, and what a server can do."""

@@ -1,0 +1,271 @@
+"""The JSON wire: training and sampling bodies out, their results in."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from tinker_ext._wire.dialects import Wire
+from tinker_ext._wire.payload import Payload, seal_json
+from tinker_ext.errors import InvalidInputError
+from tinker_ext.types.chunks import (
+    DmelChunk,
+    EncodedTextChunk,
+    ImageAssetPointerChunk,
+    ImageChunk,
+    ModelInputChunk,
+)
+from tinker_ext.types.datum import Datum
+from tinker_ext.types.enums import StopReason
+from tinker_ext.types.model_input import ModelInput
+from tinker_ext.types.outputs import ForwardBackwardOutput
+from tinker_ext.types.sampling import (
+    EMPTY_CELL,
+    PromptAltTokens,
+    SampledSequence,
+    SampleResponse,
+    TopkLogprobs,
+)
+from tinker_ext.types.tensor_data import TensorData
+
+_NUMPY = orjson.OPT_SERIALIZE_NUMPY
+
+
+def dumps(body: Any) -> bytes:
+    """Compact JSON; numpy arrays are written as they are."""
+    try:
+        return orjson.dumps(body, option=_NUMPY)
+    except TypeError as error:
+        raise InvalidInputError(f"The request cannot be written as JSON: {error}.") from None
+
+
+def encode_forward(
+    model_id: str,
+    data: Sequence[Datum],
+    loss_fn: str,
+    loss_fn_config: Mapping[str, float | str] | None,
+    *,
+    forward_only: bool,
+) -> Payload:
+    """Encode one chunk of forward or forward_backward."""
+    inputs: dict[str, Any] = {"data": [_datum(datum) for datum in data], "loss_fn": loss_fn}
+    if loss_fn_config is not None:
+        inputs["loss_fn_config"] = dict(loss_fn_config)
+    key = "forward_input" if forward_only else "forward_backward_input"
+    return Payload(
+        operation="forward" if forward_only else "forward_backward",
+        head=dumps({key: inputs, "model_id": model_id}),
+        seal=seal_json,
+        headers=(("Content-Type", "application/json"),),
+        datums=len(data),
+        wire=Wire.JSON,
+    )
+
+
+def _datum(datum: Datum) -> dict[str, Any]:
+    return {
+        "loss_fn_inputs": {
+            name: tensor_json(tensor.to_dense()) for name, tensor in datum.loss_fn_inputs.items()
+        },
+        "model_input": model_input_json(datum.model_input),
+    }
+
+
+def tensor_json(tensor: TensorData) -> dict[str, Any]:
+    """The JSON form of a tensor, sparse indices included."""
+    array = tensor.array
+    if tensor.dtype == "float32" and not np.isfinite(array).all():
+        raise InvalidInputError(
+            "A tensor holds NaN or infinity, which the JSON wire of this server cannot carry."
+        )
+    body: dict[str, Any] = {
+        "data": array if array.ndim == 1 else np.ascontiguousarray(array).reshape(-1),
+        "dtype": tensor.dtype,
+    }
+    if tensor.shape is not None:
+        body["shape"] = tensor.shape
+    if tensor.crow is not None:
+        body["sparse_crow_indices"] = tensor.crow
+        body["sparse_col_indices"] = tensor.col
+    return body
+
+
+def model_input_json(value: ModelInput) -> dict[str, Any]:
+    """The JSON form of a model input."""
+    return {"chunks": [_CHUNKS[type(chunk)](chunk) for chunk in value.chunks]}
+
+
+def _text(chunk: EncodedTextChunk) -> dict[str, Any]:
+    return {"tokens": chunk.array, "type": "encoded_text"}
+
+
+def _set_only(chunk: ModelInputChunk, body: dict[str, Any]) -> dict[str, Any]:
+    for name in ("expected_tokens", "height", "width", "tokens"):
+        value = getattr(chunk, name)
+        if value is not None:
+            body[name] = value
+    return body
+
+
+def _image(chunk: ImageChunk) -> dict[str, Any]:
+    data = base64.b64encode(chunk.data).decode("ascii")
+    return _set_only(chunk, {"data": data, "format": str(chunk.format), "type": "image"})
+
+
+def _pointer(chunk: ImageAssetPointerChunk) -> dict[str, Any]:
+    body = {
+        "location": chunk.location,
+        "format": str(chunk.format),
+        "type": "image_asset_pointer",
+    }
+    return _set_only(chunk, body)
+
+
+def _dmel(chunk: DmelChunk) -> dict[str, Any]:
+    return {"dmel": base64.b64encode(chunk.dmel).decode("ascii"), "type": "dmel"}
+
+
+_CHUNKS: Mapping[type, Any] = {
+    EncodedTextChunk: _text,
+    ImageChunk: _image,
+    ImageAssetPointerChunk: _pointer,
+    DmelChunk: _dmel,
+}
+
+
+# -- results ---------------------------------------------------------------------------------
+
+
+def decode_forward(body: Any) -> ForwardBackwardOutput:
+    """Read the result of forward or forward_backward."""
+    outputs = [
+        {str(name): decode_tensor(value) for name, value in output.items()}
+        for output in body["loss_fn_outputs"]
+    ]
+    metrics = body.get("metrics") or {}
+    return ForwardBackwardOutput(
+        loss_fn_output_type=text(body["loss_fn_output_type"]),
+        loss_fn_outputs=outputs,
+        metrics={str(name): _number(value) for name, value in metrics.items()},
+    )
+
+
+def decode_tensor(body: Any) -> TensorData:
+    """Read one tensor; a lie about dtype or shape is a ValueError."""
+    dtype = body["dtype"]
+    if dtype == "float32":
+        array = _floats(body["data"])
+    elif dtype == "int64":
+        array = _integers(body["data"])
+    else:
+        raise ValueError(f"unknown dtype {dtype!r}")
+    shape = body.get("shape")
+    if body.get("sparse_crow_indices") is not None:
+        return TensorData(
+            array, dtype, shape, body["sparse_crow_indices"], body["sparse_col_indices"]
+        )
+    return TensorData.adopt(array, shape)
+
+
+def decode_sample(body: Any) -> SampleResponse:
+    """Read a sample result of either era."""
+    prompt = body.get("prompt_logprobs")
+    alternatives = body.get("prompt_alt_tokens")
+    target = body.get("target_prompt_logprobs")
+    hits = body.get("prompt_cache_hit_tokens") or 0
+    return SampleResponse(
+        sequences=[_sequence(sequence) for sequence in body["sequences"]],
+        prompt_logprobs_np=None if prompt is None else _floats(prompt),
+        topk_prompt_logprobs_np=_topk(body.get("topk_prompt_logprobs")),
+        target_prompt_logprobs=None if target is None else decode_tensor(target),
+        prompt_cache_hit_tokens=_count(hits),
+        prompt_alt_tokens=None
+        if alternatives is None
+        else PromptAltTokens(
+            decode_tensor(alternatives["tokens"]), decode_tensor(alternatives["logprobs"])
+        ),
+    )
+
+
+def _sequence(body: Any) -> SampledSequence:
+    logprobs = body.get("logprobs")
+    tokens = _integers(body["tokens"])
+    values = None if logprobs is None else _floats(logprobs)
+    if values is not None and len(values) != len(tokens):
+        raise ValueError(f"{len(tokens)} tokens with {len(values)} logprobs")
+    return SampledSequence(
+        stop_reason=cast("StopReason", text(body["stop_reason"])),
+        sequence_id=body.get("sequence_id") or "",
+        tokens_np=tokens,
+        logprobs_np=values,
+        topk_logprobs_np=_topk(body.get("topk_logprobs") or body.get("topk_sampled_logprobs")),
+    )
+
+
+def _topk(rows: Any) -> TopkLogprobs | None:
+    """Per position null or a list of [token id, logprob] → two (n, k) tables."""
+    if not rows:
+        return None
+    k = max((len(row) for row in rows if row), default=0)
+    if k == 0:
+        return None
+    ids = np.zeros((len(rows), k), np.int64)
+    values = np.full((len(rows), k), EMPTY_CELL, np.float32)
+    for i, row in enumerate(rows):
+        for j, (token, logprob) in enumerate(row or ()):
+            ids[i, j], values[i, j] = token, logprob
+    return TopkLogprobs(ids, values)
+
+
+def _floats(values: Any) -> npt.NDArray[np.float32]:
+    if not isinstance(values, list):
+        raise ValueError(f"expected a list of numbers, got {type(values).__name__}")
+    array = np.array(values)
+    if array.ndim != 1:
+        raise ValueError("expected a flat list of numbers")
+    if array.dtype.kind == "O" and all(v is None or type(v) in (int, float) for v in values):
+        return array.astype(np.float32)  # null becomes NaN
+    if array.size and array.dtype.kind not in "fi":
+        raise ValueError(f"expected a list of numbers, got {array.dtype}")
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float32)
+    if array.size and np.isinf(narrow).any():
+        raise ValueError("a number does not fit float32")
+    return narrow
+
+
+def _integers(values: Any) -> npt.NDArray[np.int64]:
+    if not isinstance(values, list):
+        raise ValueError(f"expected a list of integers, got {type(values).__name__}")
+    array = np.array(values)
+    if array.size == 0:
+        return np.zeros(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind != "i":
+        raise ValueError(f"expected a flat list of integers, got {array.dtype} {array.shape}")
+    return array.astype(np.int64, copy=False)
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return float("nan")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"expected a number, got {value!r}")
+    return value
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"expected a count, got {value!r}")
+    return value
+
+
+def text(value: Any) -> str:
+    """A string of a reply, or ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"expected a string, got {value!r}")
+    return value

@@ -1,0 +1,278 @@
+"""The protobuf wire: training bodies out, training and sampling results in."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+import numpy.typing as npt
+from tinker_proto import tinker_pb2 as pb
+
+from tinker_ext._wire.dialects import Wire
+from tinker_ext._wire.payload import Payload, seal_proto, seal_proto_zstd
+from tinker_ext.errors import FeatureMissingError, InvalidInputError
+from tinker_ext.types.chunks import DmelChunk, EncodedTextChunk, ImageChunk
+from tinker_ext.types.datum import Datum, PromptProvenanceSpan
+from tinker_ext.types.enums import StopReason
+from tinker_ext.types.outputs import ForwardBackwardOutput
+from tinker_ext.types.sampling import (
+    PromptAltTokens,
+    SampledSequence,
+    SampleResponse,
+    TopkLogprobs,
+)
+from tinker_ext.types.tensor_data import TensorData
+
+CONTENT_TYPE: Final = "application/x-protobuf"
+
+_HEADERS: Final = (("Content-Type", CONTENT_TYPE),)
+_ZSTD_HEADERS: Final = (*_HEADERS, ("Content-Encoding", "zstd"))
+
+_FLOAT32: Final = pb.DTYPE_FLOAT32
+_INT64: Final = pb.DTYPE_INT64
+_INT32_MAX: Final = 2**31 - 1
+
+
+def encode_forward(
+    model_id: str,
+    data: Sequence[Datum],
+    loss_fn: str,
+    loss_fn_config: Mapping[str, float | str] | None,
+    *,
+    forward_only: bool,
+    zstd: bool = False,
+) -> Payload:
+    """Encode one chunk of forward or forward_backward."""
+    request = pb.ForwardBackwardRequest(
+        model_id=model_id, loss_fn=loss_fn, forward_only=forward_only
+    )
+    for name, value in (loss_fn_config or {}).items():
+        if isinstance(value, str):
+            request.loss_fn_config_v2[name].text = value
+        else:
+            request.loss_fn_config[name] = value
+            request.loss_fn_config_v2[name].number = value
+    add = request.data.add
+    for datum in data:
+        _datum(add(), datum)
+    return Payload(
+        operation="forward_backward",
+        head=request.SerializeToString(),
+        seal=seal_proto_zstd if zstd else seal_proto,
+        headers=_ZSTD_HEADERS if zstd else _HEADERS,
+        datums=len(data),
+        wire=Wire.PROTO,
+    )
+
+
+def _datum(message: Any, datum: Datum) -> None:
+    for chunk in datum.model_input.chunks:
+        out = message.model_input.add()
+        if isinstance(chunk, EncodedTextChunk):
+            out.encoded_text.tokens = _tokens(chunk.array)
+        elif isinstance(chunk, ImageChunk):
+            out.image.data = chunk.data
+            out.image.format = str(chunk.format)
+            if chunk.expected_tokens is not None:
+                out.image.expected_tokens = chunk.expected_tokens
+        elif isinstance(chunk, DmelChunk):
+            out.dmel.dmel = chunk.dmel
+        else:
+            raise FeatureMissingError("image_asset_pointer chunks in training")
+    inputs = message.loss_fn_inputs
+    for name, tensor in datum.loss_fn_inputs.items():
+        _tensor(inputs[name], tensor)
+    _spans(message.model_input_spans, datum.model_input_spans)
+    _spans(message.loss_fn_input_spans, datum.loss_fn_input_spans)
+
+
+def _tokens(array: npt.NDArray[np.int64]) -> bytes:
+    if array.size and (array.max() > _INT32_MAX or array.min() < 0):
+        raise InvalidInputError("A token id does not fit the wire: it must lie in 0 … 2³¹ - 1.")
+    return array.astype("<i4").tobytes()
+
+
+def _tensor(message: Any, tensor: TensorData) -> None:
+    if tensor.crow is None or tensor.col is None:
+        message.dense = tensor.array.tobytes()
+    else:
+        message.sparse_csr.values = tensor.array.tobytes()
+        message.sparse_csr.crow_indices = tensor.crow.tobytes()
+        message.sparse_csr.col_indices = tensor.col.tobytes()
+    message.dtype = _FLOAT32 if tensor.dtype == "float32" else _INT64
+    if tensor.shape is not None:
+        message.shape.extend(tensor.shape)
+
+
+def _spans(message: Any, spans: Iterable[Any] | None) -> None:
+    for span in spans or ():
+        out = message.add()
+        prompt = isinstance(span, PromptProvenanceSpan)
+        target = out.prompt_tokens if prompt else out.sampled_tokens
+        target.sequence_id = span.sequence_id
+        target.offset = span.offset
+        target.length = span.length
+
+
+# -- results ---------------------------------------------------------------------------------
+
+
+def parse(message: Any, content: bytes) -> Any:
+    """Parse protobuf bytes; garbage is a ValueError."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        message.ParseFromString(content)
+    except DecodeError as error:
+        raise ValueError(f"not a {message.DESCRIPTOR.name}: {error}") from None
+    return message
+
+
+def decode_forward(content: bytes) -> ForwardBackwardOutput:
+    """Read the result of forward or forward_backward."""
+    message = parse(pb.ForwardBackwardOutput(), content)
+    outputs: list[dict[str, TensorData]] = []
+    for record in message.loss_fn_outputs:
+        outputs.extend(_record(record))
+    kind = message.loss_fn_output_type.rsplit(":", 1)[-1]
+    return ForwardBackwardOutput(
+        loss_fn_output_type=kind or ("" if outputs else "ArrayRecord"),
+        loss_fn_outputs=outputs,
+        metrics=dict(message.metrics),
+    )
+
+
+def _record(record: Any) -> list[dict[str, TensorData]]:
+    columns = {name: _slices(batched) for name, batched in record.fields.items()}
+    count = record.num_datums or (len(next(iter(columns.values()))) if columns else 0)
+    for name, column in columns.items():
+        if len(column) != count:
+            raise ValueError(f"{name}: {len(column)} tensors for {count} datums")
+    if count > _INT32_MAX:
+        raise ValueError(f"{count} datums")
+    if not columns:
+        return [{} for _ in range(count)] if count <= 1 << 20 else []
+    names = list(columns)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _slices(batched: Any) -> list[TensorData]:
+    raw, dtype = batched.data, batched.dtype
+    if len(batched.offsets) % 8:
+        raise ValueError("offsets are not int64")
+    offsets = np.frombuffer(batched.offsets, "<i8")
+    trailing = tuple(batched.trailing_shape)
+    if any(n < 0 for n in trailing):
+        raise ValueError(f"trailing shape {trailing}")
+    width = _WIDTHS.get(dtype)
+    if width is None:
+        raise ValueError(f"unknown dtype {dtype}")
+    step = width * math.prod(trailing)
+    if offsets.size == 0:
+        return []
+    if offsets[0] < 0 or offsets[-1] > len(raw) or (np.diff(offsets) < 0).any():
+        raise ValueError("offsets do not rise within the data")
+    if step and (offsets % step).any():
+        raise ValueError("offsets do not fall on rows")
+    values = _values(raw, dtype)
+    bounds = (offsets // width).tolist()
+    tensors = []
+    for start, end in itertools.pairwise(bounds):
+        part = values[start:end]
+        if trailing:
+            part = part.reshape(-1 if step else 0, *trailing)
+        tensors.append(TensorData.adopt(part, part.shape))
+    return tensors
+
+
+_WIDTHS: Final = {_FLOAT32: 4, _INT64: 8, pb.DTYPE_INT32: 4, pb.DTYPE_BFLOAT16: 2}
+
+
+def _values(raw: bytes, dtype: int) -> npt.NDArray[Any]:
+    """A view over the bytes; narrower types are widened."""
+    width = _WIDTHS.get(dtype)
+    if width is None:
+        raise ValueError(f"unknown dtype {dtype}")
+    if len(raw) % width:
+        raise ValueError(f"{len(raw)} bytes are no whole number of values")
+    if dtype == _FLOAT32:
+        return np.frombuffer(raw, "<f4")
+    if dtype == _INT64:
+        return np.frombuffer(raw, "<i8")
+    if dtype == pb.DTYPE_INT32:
+        return np.frombuffer(raw, "<i4").astype(np.int64)
+    return (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32)
+
+
+def _full_tensor(message: Any) -> TensorData:
+    shape = list(message.shape) or None
+    if message.HasField("sparse_csr"):
+        csr = message.sparse_csr
+        return TensorData(
+            _values(csr.values, message.dtype),
+            shape=shape,
+            sparse_crow_indices=_values(csr.crow_indices, _INT64),
+            sparse_col_indices=_values(csr.col_indices, _INT64),
+        )
+    return TensorData.adopt(_values(message.dense, message.dtype), shape)
+
+
+_STOP_REASONS: Final = {pb.STOP_REASON_STOP: "stop", pb.STOP_REASON_LENGTH: "length"}
+
+
+def decode_sample(content: bytes) -> SampleResponse:
+    """Read a sample result."""
+    message = parse(pb.SampleResponse(), content)
+    has = message.HasField
+    return SampleResponse(
+        sequences=[_sequence(sequence) for sequence in message.sequences],
+        prompt_logprobs_np=_values(message.prompt_logprobs, _FLOAT32)
+        if has("prompt_logprobs")
+        else None,
+        topk_prompt_logprobs_np=_topk(message.topk_prompt_logprobs)
+        if has("topk_prompt_logprobs")
+        else None,
+        target_prompt_logprobs=_full_tensor(message.target_prompt_logprobs)
+        if has("target_prompt_logprobs")
+        else None,
+        prompt_cache_hit_tokens=message.prompt_cache_hit_tokens,
+        prompt_alt_tokens=PromptAltTokens(
+            _full_tensor(message.prompt_alt_tokens.tokens),
+            _full_tensor(message.prompt_alt_tokens.logprobs),
+        )
+        if has("prompt_alt_tokens")
+        else None,
+    )
+
+
+def _sequence(message: Any) -> SampledSequence:
+    reason = _STOP_REASONS.get(message.stop_reason)
+    if reason is None:
+        raise ValueError(f"unknown stop reason {message.stop_reason}")
+    tokens = _values(message.tokens, pb.DTYPE_INT32)
+    logprobs = _values(message.logprobs, _FLOAT32) if message.logprobs else None
+    if logprobs is not None and len(logprobs) != len(tokens):
+        raise ValueError(f"{len(tokens)} tokens with {len(logprobs)} logprobs")
+    return SampledSequence(
+        stop_reason=cast("StopReason", reason),
+        sequence_id="",
+        tokens_np=tokens,
+        logprobs_np=logprobs,
+        topk_logprobs_np=_topk(message.topk_sampled_logprobs)
+        if message.HasField("topk_sampled_logprobs")
+        else None,
+    )
+
+
+def _topk(message: Any) -> TopkLogprobs | None:
+    n, k = message.length, message.k
+    if n == 0 or k == 0:
+        return None
+    ids = _values(message.token_ids, pb.DTYPE_INT32)
+    values = _values(message.logprobs, _FLOAT32)
+    if ids.size != n * k or values.size != n * k:
+        raise ValueError(f"a {n} × {k} table with {ids.size} ids and {values.size} logprobs")
+    return TopkLogprobs(ids.reshape(n, k), values.reshape(n, k))

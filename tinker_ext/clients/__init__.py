@@ -1,0 +1,1 @@
+"""The clients users hold: one short method per operation."""

@@ -1,0 +1,148 @@
+"""How clients end: close, the end of the interpreter, Ctrl-C and SIGTERM, being forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Generator
+from types import FrameType
+from typing import Any
+
+from tinker_ext.futures.future import AwaitableConcurrentFuture
+from tinker_ext.futures.loop import LoopThread
+from tinker_ext.sessions.workspace import Workspace
+
+EXIT_SECONDS = 1.2
+"""Time to report the end of all sessions when the process ends; under two seconds in all."""
+
+_open: weakref.WeakKeyDictionary[Workspace, int] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+_handler_set = False
+
+
+class Closing(AwaitableConcurrentFuture[None]):
+    """The future of a close; done when the loop thread has ended too, if it was the last user."""
+
+    def __init__(self, workspace: Workspace, status: str, detail: str | None) -> None:
+        self._workspace = workspace
+        forget(workspace)
+        if workspace.closed:
+            workspace.runtime.retain()
+            super().__init__(workspace.runtime.submit(_nothing()))
+            workspace.runtime.release()
+            return
+        workspace.open()
+        super().__init__(workspace.runtime.submit(_close(workspace, status, detail)))
+
+    def result(self, timeout: float | None = None) -> None:
+        """Wait until everything has ended."""
+        super().result(timeout)
+        self._join()
+
+    async def result_async(self, timeout: float | None = None) -> None:
+        """Async form of `result`."""
+        await super().result_async(timeout)
+        runtime = self._workspace.runtime
+        if isinstance(runtime, LoopThread):
+            await asyncio.get_running_loop().run_in_executor(None, runtime.join)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self.result_async().__await__()
+
+    def _join(self) -> None:
+        runtime = self._workspace.runtime
+        if isinstance(runtime, LoopThread):
+            runtime.join()
+
+
+async def _nothing() -> None:
+    return None
+
+
+async def _close(workspace: Workspace, status: str, detail: str | None) -> None:
+    try:
+        await workspace.close(status, detail)
+    finally:
+        workspace.release()
+
+
+def abandon(workspace: Workspace) -> None:
+    """End a workspace whose client was forgotten: nothing is reported, nothing stays."""
+    forget(workspace)
+    if not workspace.closed and workspace._retained:
+        with contextlib.suppress(RuntimeError):
+            workspace.runtime.submit(_close(workspace, "success", None))
+
+
+def watch(workspace: Workspace) -> None:
+    """Note a workspace, so that the end of the process reports the end of its session."""
+    with _lock:
+        _open[workspace] = os.getpid()
+    _handle_sigterm()
+
+
+def forget(workspace: Workspace) -> None:
+    """Stop watching a workspace that is being closed."""
+    with _lock:
+        _open.pop(workspace, None)
+
+
+def close_all(status: str, seconds: float = EXIT_SECONDS) -> None:
+    """Close every open workspace of this process, waiting at most `seconds` in all."""
+    with _lock:
+        mine = [w for w, pid in _open.items() if pid == os.getpid()]
+        _open.clear()
+    closings = []
+    for workspace in mine:
+        if workspace.session.session_id is not None and isinstance(workspace.runtime, LoopThread):
+            with contextlib.suppress(Exception):
+                closings.append(workspace.runtime.submit(_close(workspace, status, None)))
+    deadline = workspace_time() + seconds
+    for closing in closings:
+        with contextlib.suppress(BaseException):
+            closing.result(max(0.0, deadline - workspace_time()))
+
+
+def workspace_time() -> float:
+    """Seconds of the monotonic clock."""
+    from time import monotonic
+
+    return monotonic()
+
+
+def _reason() -> str:
+    """Why the interpreter ends, from the exception that ended the main thread."""
+    last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if last is None:
+        return "success"
+    return "errored" if isinstance(last, Exception) else "interrupted"
+
+
+def _at_exit() -> None:
+    close_all(_reason())
+
+
+def _handle_sigterm() -> None:
+    """Report an interrupted session on SIGTERM, unless the program handles it itself."""
+    global _handler_set
+    if _handler_set or threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        _handler_set = True
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGTERM, _on_sigterm)
+
+
+def _on_sigterm(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    close_all("interrupted")
+    os.kill(os.getpid(), number)
+
+
+atexit.register(_at_exit)

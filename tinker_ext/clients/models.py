@@ -1,0 +1,153 @@
+"""Making training clients: a new adapter, or one that continues from a saved state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from tinker_ext import paths
+from tinker_ext._wire import requests
+from tinker_ext._wire.operations import operation
+from tinker_ext.clients.training import TrainingClient
+from tinker_ext.errors import FeatureMissingError, InvalidInputError
+from tinker_ext.sessions.workspace import Workspace
+from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
+
+
+async def create(
+    workspace: Workspace,
+    base_model: str,
+    lora: LoraConfig,
+    user_metadata: Mapping[str, Any] | None,
+    optimizer: OptimizerConfig | None,
+) -> TrainingClient:
+    """Create a model on the server and the client that trains it."""
+    session_id = await workspace.session.ensure()
+    number = workspace.session.next_model_seq_id()
+    body = requests.create_model(session_id, number, base_model, lora, user_metadata, optimizer)
+    reply = await workspace.run("create_model", body, base_model, workspace.seconds())
+    return TrainingClient(workspace, number, reply.model_id)
+
+
+def check_state_path(path: str) -> None:
+    """Refuse what cannot be a saved state, before anything is sent."""
+    if not paths.looks_like_weights(path):
+        raise InvalidInputError(
+            f"{path!r} is no checkpoint path; pass what save_state returned, such as "
+            "tinker://<run>/weights/<name>."
+        )
+    if "/sampler_weights/" in path:
+        raise InvalidInputError(
+            f"{path!r} holds sampler weights, which cannot be trained further; use save_state."
+        )
+
+
+@attrs.frozen
+class _Origin:
+    """What must be known about saved weights to continue from them."""
+
+    base_model: str
+    lora: LoraConfig
+    user_metadata: Mapping[str, Any] | None = None
+    optimizer: OptimizerConfig | None = None
+
+
+async def from_state(
+    workspace: Workspace,
+    path: str,
+    *,
+    base_model: str | None,
+    user_metadata: Mapping[str, Any] | None,
+    weights_access_token: str | None,
+    optimizer: OptimizerConfig | None,
+    with_optimizer: bool,
+) -> TrainingClient:
+    """Create a model like the one that was saved and load the saved weights into it."""
+    dialect = await workspace.link.ready()
+    if dialect.config.create_model_via_load_weights:
+        return await _create_by_loading(
+            workspace,
+            path,
+            base_model=base_model,
+            user_metadata=user_metadata,
+            weights_access_token=weights_access_token,
+            optimizer=optimizer,
+            with_optimizer=with_optimizer,
+        )
+    origin = await _origin(workspace, path, weights_access_token)
+    merged = {**(origin.user_metadata or {}), **(user_metadata or {})} or None
+    client = await create(
+        workspace,
+        base_model or origin.base_model,
+        origin.lora,
+        merged,
+        optimizer or (origin.optimizer if with_optimizer else None),
+    )
+    load = client.load_state_with_optimizer if with_optimizer else client.load_state
+    await load(path, weights_access_token)
+    return client
+
+
+async def _create_by_loading(
+    workspace: Workspace,
+    path: str,
+    *,
+    base_model: str | None,
+    user_metadata: Mapping[str, Any] | None,
+    weights_access_token: str | None,
+    optimizer: OptimizerConfig | None,
+    with_optimizer: bool,
+) -> TrainingClient:
+    session_id = await workspace.session.ensure()
+    number = workspace.session.next_model_seq_id()
+    body = requests.load_weights(
+        path,
+        optimizer=with_optimizer,
+        era="0.36.0",
+        session_id=session_id,
+        model_seq_id=number,
+        base_model=base_model,
+        user_metadata=user_metadata,
+        optimizer_config=optimizer,
+        weights_access_token=weights_access_token,
+    )
+    reply = await workspace.run("load_weights", body, path, workspace.seconds())
+    model_id = getattr(reply, "model_id", None) or f"{session_id}:train:{number}"
+    return TrainingClient(workspace, number, model_id)
+
+
+async def _origin(workspace: Workspace, path: str, token: str | None) -> _Origin:
+    if not workspace.link.lacks("weights_info"):
+        try:
+            return await _from_weights_info(workspace, path, token)
+        except FeatureMissingError:
+            workspace.link.note_missing("weights_info")
+    return await _from_training_run(workspace, path)
+
+
+async def _from_weights_info(workspace: Workspace, path: str, token: str | None) -> _Origin:
+    headers = (("X-API-Key", token),) if token is not None else ()
+    info = await workspace.link.ask("weights_info", {"tinker_path": path}, headers=headers)
+    tag = getattr(info.optimizer_config, "type", None) or getattr(
+        info.optimizer_config, "type_", None
+    )
+    return _Origin(
+        info.base_model,
+        LoraConfig(
+            rank=info.lora_rank or 32,
+            train_unembed=info.train_unembed is not False,
+            train_mlp=info.train_mlp is not False,
+            train_attn=info.train_attn is not False,
+        ),
+        optimizer=info.optimizer_config if tag not in (None, "adamw") else None,
+    )
+
+
+async def _from_training_run(workspace: Workspace, path: str) -> _Origin:
+    """First-era servers: the run itself says what it trains."""
+    run_id = path.partition("://")[2].partition("/")[0]
+    op = operation("get_training_run")
+    run = await workspace.link.ask(op.name, path=op.url_path(training_run_id=run_id))
+    return _Origin(run.base_model, LoraConfig(rank=run.lora_rank or 32), run.user_metadata)

@@ -1,0 +1,92 @@
+"""From constructor arguments and environment to a workspace: which server, whose credential."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import attrs
+import httpx
+
+from tinker_ext import auth
+from tinker_ext._transport import Observer
+from tinker_ext.clients import embedded
+from tinker_ext.config import HOSTED_BASE_URL, Config
+from tinker_ext.futures.link import Link
+from tinker_ext.futures.loop import Runtime, shared_loop
+from tinker_ext.sessions.session import SessionOptions
+from tinker_ext.sessions.workspace import Workspace
+
+
+def open_workspace(
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    options: SessionOptions | None = None,
+    session_id: str | None = None,
+    config: Config | None = None,
+    wire: str | None = None,
+    http_client: httpx.AsyncClient | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+    observer: Observer | None = None,
+    runtime: Runtime | None = None,
+    rng: random.Random | None = None,
+) -> Workspace:
+    """Find server and credential and put a workspace on them; nothing is sent yet.
+
+    Args:
+        base_url: The server; `embedded` for the one in this process. By default
+            TINKER_BASE_URL, then the hosted service when there is a key, else the embedded one.
+        api_key: The credential; by default as `tinker_ext.auth.resolve` finds it.
+        headers: Extra headers of every request.
+        options: What a new session is told.
+        session_id: Join this session instead of making one.
+        config: Settings; by default from the environment.
+        wire: `json`, `proto` or None.
+        http_client: Its transport carries the requests.
+        transport: The same, without a client around it.
+        observer: Told about every attempt.
+        runtime: Where the core runs; by default the loop thread of the process.
+        rng: Source of jitter.
+
+    Raises:
+        TinkerError: The hosted service is meant and there is no usable credential.
+    """
+    settings = config or Config.from_env(base_url=base_url)
+    url = base_url or (config.base_url if config is not None else os.environ.get("TINKER_BASE_URL"))
+    if not url:
+        if embedded.default_to_embedded and api_key is None and not auth.has_credentials():
+            embedded.warn_once()
+            url = embedded.NAMES[0]
+        else:
+            url = HOSTED_BASE_URL
+    description: dict[str, Any] = {"base_url": url, "wire": wire}
+    make: Callable[[], httpx.AsyncBaseTransport] | None = None
+    if transport is not None:
+        given = transport
+        make = lambda: given  # noqa: E731 - a name would say nothing more
+    elif http_client is not None:
+        carried = http_client._transport
+        make = lambda: carried  # noqa: E731
+    if embedded.is_embedded(url):
+        make = make or embedded.transport()
+        credentials: auth.Credentials = auth.StaticKey(api_key)
+        url = embedded.URL
+    else:
+        url = url.rstrip("/")
+        credentials = auth.resolve(api_key, base_url=url)
+    link = Link(
+        url,
+        credentials,
+        config=attrs.evolve(settings, base_url=url),
+        runtime=runtime or shared_loop(),
+        headers=tuple((headers or {}).items()),
+        transport=make,
+        wire=wire,
+        rng=rng,
+        observer=observer,
+    )
+    return Workspace(link, options, session_id=session_id, description=description)

@@ -1,0 +1,449 @@
+"""`SamplingClient`: sample from one set of weights and score prompts with it."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from tinker_ext import paths
+from tinker_ext._wire.requests import PLAIN, SampleOptions
+from tinker_ext.batch.checks import check_sample
+from tinker_ext.errors import (
+    FeatureMissingError,
+    InvalidInputError,
+    TinkerError,
+)
+from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture, LightFuture
+from tinker_ext.futures.pending import PendingOperation
+from tinker_ext.sessions.completions import Completions
+from tinker_ext.sessions.retry_config import RetryConfig
+from tinker_ext.sessions.samples import Sample, Source
+from tinker_ext.sessions.workspace import Workspace
+from tinker_ext.types.enums import QueueState
+from tinker_ext.types.model_input import ModelInput
+from tinker_ext.types.sampling import SampleResponse, SamplingParams
+from tinker_ext.types.tensor_data import TensorData
+
+CLONE_STEP = 1_000_000_000
+"""Each copy of a client numbers its requests in a range of its own: copy × 10⁹ (WIRE 4.2)."""
+
+_SCORE = SamplingParams(max_tokens=1)
+
+
+class _Numbers:
+    """Request numbers of one client; a forked or unpickled copy gets a range of its own."""
+
+    def __init__(self, clone_id: int = 0) -> None:
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self.clone_id = clone_id
+        self._next = clone_id * CLONE_STEP
+
+    def __call__(self) -> int:
+        if os.getpid() != self._pid:
+            self._lock = threading.Lock()
+            self._pid = os.getpid()
+            self.clone_id = new_clone_id()
+            self._next = self.clone_id * CLONE_STEP
+        with self._lock:
+            number = self._next
+            self._next += 1
+            return number
+
+
+def new_clone_id() -> int:
+    """A number for a copy of a client; drawn at random, since copies cannot ask each other."""
+    return random.SystemRandom().randint(1, CLONE_STEP)
+
+
+class SamplingClient:
+    """Samples from one set of weights; made by a `ServiceClient` or a `TrainingClient`.
+
+    Any number of calls may be made at once: what the server does not take yet waits in a fair
+    queue. The client pickles into worker processes, which read their own credential.
+
+    Example:
+        >>> import tinker_ext
+        >>> from tinker_ext import ModelInput, SamplingParams
+        >>> service = tinker_ext.ServiceClient(base_url="embedded")
+        >>> client = service.create_sampling_client(base_model="tinker-ext/tiny")
+        >>> prompt = ModelInput.from_ints([1, 2, 3])
+        >>> reply = client.sample(prompt, 2, SamplingParams(max_tokens=4, seed=1)).result()
+        >>> len(reply.sequences)
+        2
+        >>> service.close("success").result()
+    """
+
+    def __init__(
+        self,
+        holder: Workspace,
+        *,
+        sampling_session_id: str | None = None,
+        shadow: bool = False,
+        retry_config: RetryConfig | None = None,
+        record_stability_info: bool = False,
+        model_path: str | None = None,
+        base_model: str | None = None,
+        clone_id: int | None = None,
+    ) -> None:
+        self._holder = holder
+        self._sampling_session_id = sampling_session_id
+        self._shadow = shadow
+        self._retry_config = retry_config
+        self._record_stability_info = record_stability_info
+        self.model_path = model_path
+        self.base_model = base_model
+        self._numbers = _Numbers(clone_id if clone_id is not None else new_clone_id() * shadow)
+        self._source = self._make_source()
+
+    def __repr__(self) -> str:
+        return f"SamplingClient({self._source.key!r})"
+
+    def _make_source(self) -> Source:
+        retry = self._retry_config
+        resubmit = retry is None or retry.enable_retry_logic
+        session_id = self._sampling_session_id
+        if session_id is None:
+            address = _address(self.model_path, self.base_model)
+            return Source(next(iter(address.values())), address, None, resubmit)
+        link = self._holder.link
+        dialect = link.dialect
+        batched = dialect is not None and dialect.config.sample_use_retrieve_futures
+        completions = Completions(link, session_id, self._numbers.clone_id) if batched else None
+        return Source(
+            session_id, {"sampling_session_id": session_id}, self._numbers, resubmit, completions
+        )
+
+    # -- making ----------------------------------------------------------------------------
+
+    @staticmethod
+    def create(
+        holder: Workspace,
+        *,
+        model_path: str | None = None,
+        base_model: str | None = None,
+        sampling_session_id: str | None = None,
+        retry_config: RetryConfig | None = None,
+        record_stability_info: bool = False,
+    ) -> APIFuture[SamplingClient]:
+        """Make a client of saved weights, a base model, or an existing sampling session.
+
+        Raises:
+            InvalidInputError: Not exactly one of them is given, or the path is none.
+        """
+        if sampling_session_id is None:
+            _address(model_path, base_model)
+        return AwaitableConcurrentFuture(
+            holder.submit(
+                SamplingClient.make(
+                    holder,
+                    model_path=model_path,
+                    base_model=base_model,
+                    sampling_session_id=sampling_session_id,
+                    retry_config=retry_config,
+                    record_stability_info=record_stability_info,
+                )
+            )
+        )
+
+    @staticmethod
+    async def make(
+        holder: Workspace,
+        *,
+        model_path: str | None = None,
+        base_model: str | None = None,
+        sampling_session_id: str | None = None,
+        retry_config: RetryConfig | None = None,
+        record_stability_info: bool = False,
+    ) -> SamplingClient:
+        """Do what `create` does, on the core loop."""
+        if sampling_session_id is None:
+            sampling_session_id = await _new_session(holder, _address(model_path, base_model))
+        return SamplingClient(
+            holder,
+            sampling_session_id=sampling_session_id,
+            retry_config=retry_config,
+            record_stability_info=record_stability_info,
+            model_path=model_path,
+            base_model=base_model,
+        )
+
+    # -- sampling --------------------------------------------------------------------------
+
+    def sample(
+        self,
+        prompt: ModelInput,
+        num_samples: int,
+        sampling_params: SamplingParams,
+        include_prompt_logprobs: bool = False,
+        topk_prompt_logprobs: int = 0,
+        topk_sample_logprobs: int = 0,
+        target_prompt_logprobs: TensorData | None = None,
+        prompt_alt_tokens_k: int = 0,
+        prompt_logprobs_last_n: int | None = None,
+    ) -> Future[SampleResponse]:
+        """Sample continuations of a prompt.
+
+        Args:
+            prompt: What the model reads.
+            num_samples: How many sequences to draw.
+            sampling_params: How to draw them.
+            include_prompt_logprobs: Also return the log-probability of every prompt token.
+            topk_prompt_logprobs: Also return this many likeliest tokens per prompt position.
+            topk_sample_logprobs: The same per sampled position.
+            target_prompt_logprobs: Token ids (positions × k) whose logprobs to return.
+            prompt_alt_tokens_k: Also return this many alternatives per prompt position.
+            prompt_logprobs_last_n: Prompt logprobs of the last positions only.
+
+        Returns:
+            Future of the response; cancelling it gives the sample up.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
+        """
+        check_sample(
+            prompt,
+            num_samples,
+            include_prompt_logprobs=include_prompt_logprobs,
+            topk_prompt_logprobs=topk_prompt_logprobs,
+            topk_sample_logprobs=topk_sample_logprobs,
+            target_prompt_logprobs=target_prompt_logprobs,
+            prompt_alt_tokens_k=prompt_alt_tokens_k,
+            prompt_logprobs_last_n=prompt_logprobs_last_n,
+        )
+        options = PLAIN
+        if (
+            include_prompt_logprobs
+            or topk_prompt_logprobs
+            or topk_sample_logprobs
+            or target_prompt_logprobs is not None
+            or prompt_alt_tokens_k
+            or self._record_stability_info
+        ):
+            options = SampleOptions(
+                prompt_logprobs=bool(include_prompt_logprobs),
+                topk_prompt_logprobs=topk_prompt_logprobs,
+                topk_sample_logprobs=topk_sample_logprobs,
+                target_prompt_logprobs=target_prompt_logprobs,
+                prompt_alt_tokens_k=prompt_alt_tokens_k,
+                prompt_logprobs_last_n=prompt_logprobs_last_n,
+                record_stability_info=self._record_stability_info,
+            )
+        return self._submit(prompt, num_samples, sampling_params, options)
+
+    async def sample_async(
+        self,
+        prompt: ModelInput,
+        num_samples: int,
+        sampling_params: SamplingParams,
+        include_prompt_logprobs: bool = False,
+        topk_prompt_logprobs: int = 0,
+        topk_sample_logprobs: int = 0,
+        target_prompt_logprobs: TensorData | None = None,
+        prompt_alt_tokens_k: int = 0,
+        prompt_logprobs_last_n: int | None = None,
+    ) -> SampleResponse:
+        """Async form of `sample`; cancelling the call gives the sample up."""
+        return await _or_cancel(
+            SamplingClient.sample(
+                self,
+                prompt,
+                num_samples,
+                sampling_params,
+                include_prompt_logprobs,
+                topk_prompt_logprobs,
+                topk_sample_logprobs,
+                target_prompt_logprobs,
+                prompt_alt_tokens_k,
+                prompt_logprobs_last_n,
+            )
+        )
+
+    def compute_logprobs(
+        self, prompt: ModelInput, prompt_logprobs_last_n: int | None = None
+    ) -> Future[list[float | None]]:
+        """Log-probability of every prompt token, None for the first.
+
+        Args:
+            prompt: The tokens to score.
+            prompt_logprobs_last_n: Score the last positions only.
+        """
+        return self._score(prompt, prompt_logprobs_last_n)
+
+    async def compute_logprobs_async(
+        self, prompt: ModelInput, prompt_logprobs_last_n: int | None = None
+    ) -> list[float | None]:
+        """Async form of `compute_logprobs`."""
+        return await _or_cancel(self._score(prompt, prompt_logprobs_last_n))
+
+    def _score(self, prompt: ModelInput, last_n: int | None) -> LightFuture[list[float | None]]:
+        check_sample(prompt, 1, include_prompt_logprobs=True, prompt_logprobs_last_n=last_n)
+        options = SampleOptions(prompt_logprobs=True, prompt_logprobs_last_n=last_n)
+        sampled = self._submit(prompt, 1, _SCORE, options)
+        scored: LightFuture[list[float | None]] = LightFuture()
+        scored.on_cancel = sampled.cancel
+
+        def read(done: Future[SampleResponse]) -> None:
+            if done.cancelled():
+                scored.cancel()
+                return
+            error = done.exception()
+            if error is not None:
+                scored.fail(error)
+                return
+            values = done.result().prompt_logprobs
+            if values is None:
+                missing = FeatureMissingError("prompt logprobs", self._holder.link.base_url)
+                scored.fail(missing.with_context(operation="compute_logprobs"))
+            else:
+                scored.settle(values)
+
+        sampled.add_done_callback(read)
+        return scored
+
+    def _submit(
+        self, prompt: ModelInput, num_samples: int, params: SamplingParams, options: SampleOptions
+    ) -> LightFuture[SampleResponse]:
+        if not isinstance(params, SamplingParams):
+            raise InvalidInputError(
+                f"sampling_params must be SamplingParams, not {type(params).__name__}."
+            )
+        holder = self._holder
+        holder.open()
+        now = holder.runtime.time()
+        sample = Sample(
+            self._source, prompt, num_samples, params, options, now, now + holder.seconds()
+        )
+        return holder.samples.submit(sample)
+
+    # -- look-ups --------------------------------------------------------------------------
+
+    def get_base_model(self) -> str:
+        """Name of the base model that is sampled from."""
+        return self._holder.submit(self._base_model()).result()
+
+    async def get_base_model_async(self) -> str:
+        """Async form of `get_base_model`."""
+        return await self._holder.submit(self._base_model())
+
+    async def _base_model(self) -> str:
+        if self._sampling_session_id is None:
+            if self.base_model is not None:
+                return self.base_model
+            raise FeatureMissingError("sampling sessions", self._holder.link.base_url)
+        from tinker_ext._wire.operations import operation
+
+        op = operation("get_sampler")
+        try:
+            reply = await self._holder.link.ask(
+                op.name, path=op.url_path(sampler_id=self._sampling_session_id)
+            )
+        except FeatureMissingError:
+            if self.base_model is not None:
+                return self.base_model
+            raise
+        return str(reply.base_model)
+
+    def get_tokenizer(self) -> Any:
+        """The tokenizer of the base model, from this machine's files or the hub."""
+        from tinker_ext import tokenizers
+
+        name = self.get_base_model().split(":", 1)[0]
+        return tokenizers.load(tokenizers.tokenizer_for_model(name))
+
+    def pending(self) -> list[PendingOperation]:
+        """Samples of this client in flight or queued, oldest first."""
+        return [op for op in self._holder.pending() if op.target == self._source.key]
+
+    def on_queue_state_change(
+        self, queue_state: QueueState, queue_state_reason: str | None = None
+    ) -> None:
+        """Called when the server holds work back; override it to act on that."""
+
+    def get_telemetry(self) -> None:
+        """Nothing: telemetry is an observer of the connection here."""
+
+    # -- other processes -------------------------------------------------------------------
+
+    def get_sampler_handle(self) -> str:
+        """A text from which another process makes the same client; holds no credential."""
+        from tinker_ext.clients.handles import encode_handle
+
+        return encode_handle(self._state())
+
+    @staticmethod
+    def from_sampler_handle(handle: str, *, api_key: str | None = None) -> SamplingClient:
+        """Make a client from the text of `get_sampler_handle`.
+
+        Args:
+            handle: The text.
+            api_key: Credential; by default the one this process is configured with.
+        """
+        from tinker_ext.clients.handles import decode_handle, revive
+
+        return revive(decode_handle(handle), api_key)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "session_id": self._holder.session.session_id,
+            "sampling_session_id": self._sampling_session_id,
+            "model_path": self.model_path,
+            "base_model": self.base_model,
+            "record_stability_info": self._record_stability_info,
+            **self._holder.description,
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from tinker_ext.clients.handles import revive
+
+        return revive, (self._state(),)
+
+
+async def _or_cancel(future: Any) -> Any:
+    try:
+        return await future
+    except BaseException:
+        future.cancel()  # nobody is left to read it; no effect on a future that is done
+        raise
+
+
+def _address(model_path: str | None, base_model: str | None) -> Mapping[str, str]:
+    if model_path is not None and base_model is not None:
+        raise InvalidInputError("Pass model_path or base_model, not both.")
+    if model_path is not None:
+        if not paths.looks_like_weights(model_path):
+            raise InvalidInputError(
+                f"model_path {model_path!r} is no checkpoint path such as "
+                "tinker://<run>/sampler_weights/<name>; a model's name goes to base_model."
+            )
+        if "/weights/" in model_path and model_path.startswith(paths.SCHEME):
+            raise InvalidInputError(
+                f"{model_path!r} is a training state; sample from what "
+                "save_weights_for_sampler returned."
+            )
+        return {"model_path": model_path}
+    if base_model is None:
+        raise InvalidInputError("Pass model_path or base_model.")
+    return {"base_model": base_model}
+
+
+async def _new_session(holder: Workspace, address: Mapping[str, str]) -> str | None:
+    """Open a sampling session; None on servers without them, which take the address itself."""
+    session_id = await holder.session.ensure()
+    body = {
+        "session_id": session_id,
+        "sampling_session_seq_id": holder.session.next_sampling_session_seq_id(),
+        **address,
+        "type": "create_sampling_session",
+    }
+    try:
+        reply = await holder.link.ask("create_sampling_session", body)
+    except FeatureMissingError:
+        return None
+    if not isinstance(reply.sampling_session_id, str):
+        raise TinkerError("The server opened a sampling session without an id.")
+    return reply.sampling_session_id

@@ -1,0 +1,460 @@
+"""`ServiceClient`: the door to one server; makes training and sampling clients."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import attrs
+
+from tinker_ext import paths
+from tinker_ext._wire.dialects import Dialect
+from tinker_ext.clients import endings, models
+from tinker_ext.clients.lookups import copy_weights
+from tinker_ext.clients.losses import LossHandle, PerDatumLossFn, make_handle
+from tinker_ext.clients.opening import open_workspace
+from tinker_ext.clients.rest import RestClient
+from tinker_ext.clients.sampling import SamplingClient
+from tinker_ext.clients.training import TrainingClient
+from tinker_ext.config import Config
+from tinker_ext.errors import InvalidInputError
+from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
+from tinker_ext.futures.pending import PendingOperation, QueueObserver
+from tinker_ext.sessions.retry_config import RetryConfig
+from tinker_ext.sessions.session import FINISH_REASONS, SessionOptions
+from tinker_ext.sessions.workspace import Workspace
+from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
+
+if TYPE_CHECKING:
+    from tinker_api.models import GetServerCapabilitiesResponse
+
+Status = Literal["success", "errored", "interrupted"]
+
+_OURS = frozenset({"transport", "observer", "rng", "_runtime"})
+_OLD = frozenset({"timeout", "max_retries", "http_client", "default_headers", "default_query"})
+
+
+class ServiceClient:
+    """Talks to one server with one credential; nothing is sent before the first call needs it.
+
+    Use it as a context manager, or call `close`, to end the session on the server.
+
+    Args:
+        user_metadata: Kept with the session.
+        project_id: Project of the session; TINKER_PROJECT_ID by default.
+        display_name: Name of the session in the console.
+        base_url: The server, or `embedded` for the one in this process. By default
+            TINKER_BASE_URL; without it the hosted service when there is a key, else `embedded`.
+        api_key: Credential; TINKER_API_KEY by default.
+        default_headers_overrides: Extra headers of every request.
+        config: Every other setting; from the environment by default.
+        wire: `json` or `proto`; chosen by asking the server by default.
+        **kwargs: `transport` (an httpx transport that replaces ours), `observer` (told about
+            every attempt), `rng`; and the arguments of older clients, which are deprecated.
+
+    Raises:
+        TinkerError: The hosted service is meant and no usable credential was found.
+
+    Example:
+        >>> from tinker_ext import ServiceClient
+        >>> with ServiceClient(base_url="embedded") as service:
+        ...     names = [m.model_name for m in service.get_server_capabilities().supported_models]
+        >>> "tinker-ext/tiny" in names
+        True
+    """
+
+    def __init__(
+        self,
+        user_metadata: dict[str, str] | None = None,
+        project_id: str | None = None,
+        *,
+        display_name: str | None = None,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        default_headers_overrides: Mapping[str, str] | None = None,
+        config: Config | None = None,
+        wire: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        headers, config = _older_arguments(kwargs, default_headers_overrides, config)
+        self._workspace = open_workspace(
+            base_url=base_url,
+            api_key=api_key,
+            headers=headers,
+            options=SessionOptions(user_metadata, project_id, display_name),
+            config=config,
+            wire=wire,
+            http_client=kwargs.get("http_client"),
+            transport=kwargs.get("transport"),
+            observer=kwargs.get("observer"),
+            runtime=kwargs.get("_runtime"),
+            rng=kwargs.get("rng"),
+        )
+        endings.watch(self._workspace)
+        self._abandoned = weakref.finalize(self, endings.abandon, self._workspace)
+        self._abandoned.atexit = False
+
+    def __repr__(self) -> str:
+        return f"ServiceClient(base_url={self._workspace.link.base_url!r})"
+
+    # -- the server ------------------------------------------------------------------------
+
+    @property
+    def dialect(self) -> Dialect:
+        """What the server speaks and lacks; asks it when nothing was sent yet."""
+        link = self._workspace.link
+        return link.dialect or self._workspace.submit(link.ready()).result()
+
+    @property
+    def holder(self) -> Workspace:
+        """What this client shares with the clients it makes."""
+        return self._workspace
+
+    @property
+    def session_id(self) -> str | None:
+        """Id of the session; None before the first call that needs one."""
+        return self._workspace.session.session_id
+
+    def get_server_capabilities(self) -> GetServerCapabilitiesResponse:
+        """The models the server offers."""
+        return self._workspace.submit(self._capabilities()).result()
+
+    async def get_server_capabilities_async(self) -> GetServerCapabilitiesResponse:
+        """Async form of `get_server_capabilities`."""
+        return await self._workspace.submit(self._capabilities())
+
+    async def _capabilities(self) -> GetServerCapabilitiesResponse:
+        await self._workspace.link.ready()
+        reply: GetServerCapabilitiesResponse = await self._workspace.link.ask(
+            "get_server_capabilities"
+        )
+        return reply
+
+    def get_console_url(self) -> str:
+        """Page of the session in the web console, or of all sessions before there is one."""
+        session_id = self.session_id
+        return paths.sessions_url() if session_id is None else paths.session_url(session_id)
+
+    def pending(self) -> list[PendingOperation]:
+        """Everything in flight or queued: what, since when, which attempt, and why it waits."""
+        return self._workspace.pending()
+
+    def on_queue_state(self, observer: QueueObserver) -> Callable[[], None]:
+        """Call `observer(operation, state, reason)` whenever the server reports a queue state.
+
+        Returns:
+            A function that stops it.
+        """
+        observers = self._workspace.link.book.observers
+        observers.append(observer)
+        return lambda: observers.remove(observer)
+
+    # -- training clients ------------------------------------------------------------------
+
+    def create_lora_training_client(
+        self,
+        base_model: str,
+        rank: int = 32,
+        seed: int | None = None,
+        train_mlp: bool = True,
+        train_attn: bool = True,
+        train_unembed: bool = True,
+        user_metadata: dict[str, str] | None = None,
+        optimizer: OptimizerConfig | None = None,
+    ) -> TrainingClient:
+        """Make a new LoRA adapter of a base model and a client that trains it.
+
+        Args:
+            base_model: Name of the model; `get_server_capabilities` lists them.
+            rank: Rank of the adapter.
+            seed: Seed of its initial weights; None lets the server choose.
+            train_mlp: Whether the MLP layers get an adapter.
+            train_attn: Whether the attention layers do.
+            train_unembed: Whether the output layer does.
+            user_metadata: Kept with the run.
+            optimizer: Optimizer family; AdamW by default.
+        """
+        lora = _lora(rank, seed, train_mlp, train_attn, train_unembed)
+        return self._workspace.submit(
+            models.create(self._workspace, base_model, lora, user_metadata, optimizer)
+        ).result()
+
+    async def create_lora_training_client_async(
+        self,
+        base_model: str,
+        rank: int = 32,
+        seed: int | None = None,
+        train_mlp: bool = True,
+        train_attn: bool = True,
+        train_unembed: bool = True,
+        user_metadata: dict[str, str] | None = None,
+        optimizer: OptimizerConfig | None = None,
+    ) -> TrainingClient:
+        """Async form of `create_lora_training_client`."""
+        lora = _lora(rank, seed, train_mlp, train_attn, train_unembed)
+        return await self._workspace.submit(
+            models.create(self._workspace, base_model, lora, user_metadata, optimizer)
+        )
+
+    def create_training_client_from_state(
+        self,
+        path: str,
+        base_model: str | None = None,
+        user_metadata: dict[str, str] | None = None,
+        weights_access_token: str | None = None,
+        optimizer: OptimizerConfig | None = None,
+    ) -> TrainingClient:
+        """Continue from a saved state with a new optimizer.
+
+        Args:
+            path: What `save_state` returned.
+            base_model: Name of the base model; asked from the server by default.
+            user_metadata: Kept with the new run.
+            weights_access_token: Token for weights of somebody else.
+            optimizer: Optimizer family; that of the saved run by default.
+        """
+        return self._workspace.submit(
+            self._from_state(path, base_model, user_metadata, weights_access_token, optimizer)
+        ).result()
+
+    async def create_training_client_from_state_async(
+        self,
+        path: str,
+        base_model: str | None = None,
+        user_metadata: dict[str, str] | None = None,
+        weights_access_token: str | None = None,
+        optimizer: OptimizerConfig | None = None,
+    ) -> TrainingClient:
+        """Async form of `create_training_client_from_state`."""
+        return await self._workspace.submit(
+            self._from_state(path, base_model, user_metadata, weights_access_token, optimizer)
+        )
+
+    def create_training_client_from_state_with_optimizer(
+        self,
+        path: str,
+        base_model: str | None = None,
+        user_metadata: dict[str, str] | None = None,
+        weights_access_token: str | None = None,
+    ) -> TrainingClient:
+        """Continue from a saved state, its optimizer included."""
+        return self._workspace.submit(
+            self._from_state(path, base_model, user_metadata, weights_access_token, None, True)
+        ).result()
+
+    async def create_training_client_from_state_with_optimizer_async(
+        self,
+        path: str,
+        base_model: str | None = None,
+        user_metadata: dict[str, str] | None = None,
+        weights_access_token: str | None = None,
+    ) -> TrainingClient:
+        """Async form of `create_training_client_from_state_with_optimizer`."""
+        return await self._workspace.submit(
+            self._from_state(path, base_model, user_metadata, weights_access_token, None, True)
+        )
+
+    def _from_state(
+        self,
+        path: str,
+        base_model: str | None,
+        user_metadata: dict[str, str] | None,
+        weights_access_token: str | None,
+        optimizer: OptimizerConfig | None,
+        with_optimizer: bool = False,
+    ) -> Any:
+        models.check_state_path(path)
+        if isinstance(base_model, dict):
+            # The second argument was the metadata in the first era.
+            base_model, user_metadata = None, user_metadata or base_model
+        return models.from_state(
+            self._workspace,
+            path,
+            base_model=base_model,
+            user_metadata=user_metadata,
+            weights_access_token=weights_access_token,
+            optimizer=optimizer,
+            with_optimizer=with_optimizer,
+        )
+
+    # -- sampling clients ------------------------------------------------------------------
+
+    def create_sampling_client(
+        self,
+        model_path: str | None = None,
+        base_model: str | None = None,
+        retry_config: RetryConfig | None = None,
+        record_stability_info: bool = False,
+    ) -> SamplingClient:
+        """Make a client that samples from saved weights or a base model.
+
+        Args:
+            model_path: What `save_weights_for_sampler` returned.
+            base_model: Name of a base model; one of the two is needed.
+            retry_config: How the client retries.
+            record_stability_info: Ask the server to record stability information.
+        """
+        return SamplingClient.create(
+            self._workspace,
+            model_path=model_path,
+            base_model=base_model,
+            retry_config=retry_config,
+            record_stability_info=record_stability_info,
+        ).result()
+
+    async def create_sampling_client_async(
+        self,
+        model_path: str | None = None,
+        base_model: str | None = None,
+        retry_config: RetryConfig | None = None,
+        record_stability_info: bool = False,
+    ) -> SamplingClient:
+        """Async form of `create_sampling_client`."""
+        return await SamplingClient.create(
+            self._workspace,
+            model_path=model_path,
+            base_model=base_model,
+            retry_config=retry_config,
+            record_stability_info=record_stability_info,
+        )
+
+    # -- other -----------------------------------------------------------------------------
+
+    def create_rest_client(self) -> RestClient:
+        """A client for runs, checkpoints and sessions on the same server."""
+        return RestClient(self._workspace)
+
+    def create_custom_loss(
+        self, fn: PerDatumLossFn, input_ranks: Mapping[str, int]
+    ) -> APIFuture[LossHandle]:
+        """Check a per-datum loss and make a handle for `forward_backward_custom`.
+
+        Args:
+            fn: (logprobs, *loss inputs) → (scalar, metrics), for one datum.
+            input_ranks: Rank (0, 1 or 2) of every parameter.
+        """
+        make_handle(fn, input_ranks, "")  # mistakes raise here, at the call
+
+        async def make() -> LossHandle:
+            return make_handle(fn, input_ranks, await self._workspace.session.ensure())
+
+        return AwaitableConcurrentFuture(self._workspace.submit(make()))
+
+    def copy_weights(
+        self,
+        path: str,
+        *,
+        ttl_seconds: int | None = None,
+        weights_access_token: str | None = None,
+    ) -> AwaitableConcurrentFuture[str]:
+        """Copy weights into the project of this session; the future gives the new path."""
+        return AwaitableConcurrentFuture(
+            self._workspace.submit(
+                copy_weights(
+                    self._workspace,
+                    path,
+                    ttl_seconds=ttl_seconds,
+                    weights_access_token=weights_access_token,
+                    into_session=True,
+                )
+            )
+        )
+
+    # -- end -------------------------------------------------------------------------------
+
+    def close(
+        self, status: Status = "success", detail: str | None = None
+    ) -> AwaitableConcurrentFuture[None]:
+        """End the session and everything under way; the client cannot be used afterwards.
+
+        Args:
+            status: Why: `success`, `errored` or `interrupted`.
+            detail: More about it, for the console.
+
+        Returns:
+            Future that is done when nothing is left running.
+        """
+        if status not in FINISH_REASONS:
+            raise InvalidInputError(f"status must be one of {FINISH_REASONS}, not {status!r}.")
+        self._abandoned.detach()
+        return endings.Closing(self._workspace, status, detail)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close(_status_of(exc_type), _detail_of(exc_value)).result()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close(_status_of(exc_type), _detail_of(exc_value))
+
+
+def _status_of(exc_type: type[BaseException] | None) -> Status:
+    if exc_type is None:
+        return "success"
+    return "errored" if issubclass(exc_type, Exception) else "interrupted"
+
+
+def _detail_of(error: BaseException | None) -> str | None:
+    # The name only: a message may hold what should not leave this machine.
+    return None if error is None else type(error).__name__
+
+
+def _lora(
+    rank: int, seed: int | None, train_mlp: bool, train_attn: bool, train_unembed: bool
+) -> LoraConfig:
+    if not (train_mlp or train_attn or train_unembed):
+        raise InvalidInputError(
+            "Nothing would be trained: set train_mlp, train_attn or train_unembed."
+        )
+    return LoraConfig(
+        rank=rank,
+        seed=seed,
+        train_mlp=train_mlp,
+        train_attn=train_attn,
+        train_unembed=train_unembed,
+    )
+
+
+def _older_arguments(
+    kwargs: Mapping[str, Any], headers: Mapping[str, str] | None, config: Config | None
+) -> tuple[dict[str, str], Config | None]:
+    """Take over what clients of the first era were given, with a warning."""
+    unknown = sorted(set(kwargs) - _OURS - _OLD)
+    if unknown:
+        raise TypeError(f"ServiceClient has no argument {', '.join(unknown)}")
+    merged = dict(headers or {})
+    old = sorted(set(kwargs) & _OLD)
+    if not old:
+        return merged, config
+    warnings.warn(
+        f"ServiceClient({', '.join(old)}=…) is deprecated; use config, transport or "
+        "default_headers_overrides.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    merged = {**(kwargs.get("default_headers") or {}), **merged}
+    changes: dict[str, Any] = {}
+    if isinstance(kwargs.get("timeout"), (int, float)):
+        changes["request_timeout"] = float(kwargs["timeout"])
+    if isinstance(kwargs.get("max_retries"), int):
+        changes["retry_attempts"] = kwargs["max_retries"] + 1
+    if changes:
+        config = attrs.evolve(config or Config.from_env(), **changes)
+    return merged, config

@@ -1,0 +1,657 @@
+"""`TrainingClient`: train, save and load one model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from tinker_ext import paths
+from tinker_ext._wire import requests
+from tinker_ext._wire.dialects import Dialect, Wire
+from tinker_ext._wire.json_codec import dumps
+from tinker_ext._wire.payload import Payload, small
+from tinker_ext.batch import custom_loss
+from tinker_ext.batch.checks import check_batch
+from tinker_ext.batch.merge import merge
+from tinker_ext.clients.chunks import ForwardChunk, filler, forward_chunks
+from tinker_ext.clients.losses import LossHandle
+from tinker_ext.clients.sampling import SamplingClient
+from tinker_ext.errors import InvalidInputError
+from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture, LightFuture
+from tinker_ext.futures.pending import PendingOperation
+from tinker_ext.sessions.retry_config import RetryConfig
+from tinker_ext.sessions.turns import MakePayload, Ticket, Turns
+from tinker_ext.sessions.workspace import Workspace
+from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse, SaveWeightsResponse
+from tinker_ext.types.datum import Datum
+from tinker_ext.types.enums import QueueState
+from tinker_ext.types.optimizer import AdamParams, OptimParams
+from tinker_ext.types.outputs import ForwardBackwardOutput
+
+if TYPE_CHECKING:
+    from tinker_api.models import (
+        GetInfoResponse,
+        LoadWeightsResponse,
+        OptimStepResponse,
+        SaveWeightsExternalResponse,
+    )
+
+T = TypeVar("T")
+LossConfig = Mapping[str, "float | str"]
+
+
+class TrainingClient:
+    """Trains one model; made by a `ServiceClient`.
+
+    Calls take effect in the order they were made, whatever thread makes them, and return at once
+    with an `APIFuture`. The `_async` form of a training method returns the same future after one
+    `await`, so a result takes two.
+
+    Example:
+        >>> import tinker_ext
+        >>> from tinker_ext import AdamParams, Datum, ModelInput
+        >>> service = tinker_ext.ServiceClient(base_url="embedded")
+        >>> client = service.create_lora_training_client("tinker-ext/tiny", rank=4)
+        >>> datum = Datum(ModelInput.from_ints([1, 2]), {"target_tokens": [2, 3]})
+        >>> step = client.forward_backward([datum], "cross_entropy")
+        >>> update = client.optim_step(AdamParams(learning_rate=1e-3))
+        >>> step.result().loss > 0
+        True
+        >>> service.close("success").result()
+    """
+
+    def __init__(self, holder: Workspace, model_seq_id: int, model_id: str) -> None:
+        self._holder = holder
+        self._model_seq_id = model_seq_id
+        self.model_id = model_id
+        self._turns = Turns(holder.link, model_id, filler(model_id))
+        holder.add_turns(self._turns)
+
+    def __repr__(self) -> str:
+        return f"TrainingClient(model_id={self.model_id!r})"
+
+    # -- training --------------------------------------------------------------------------
+
+    def forward(
+        self, data: list[Datum], loss_fn: str, loss_fn_config: LossConfig | None = None
+    ) -> APIFuture[ForwardBackwardOutput]:
+        """Compute the loss without gradients.
+
+        Args:
+            data: The batch; it is split into requests the server can take.
+            loss_fn: Name of the loss, for example `cross_entropy`.
+            loss_fn_config: Settings of the loss.
+
+        Returns:
+            Future of the outputs, all chunks combined.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
+        """
+        return self._forward(data, loss_fn, loss_fn_config, forward_only=True)
+
+    async def forward_async(
+        self, data: list[Datum], loss_fn: str, loss_fn_config: LossConfig | None = None
+    ) -> APIFuture[ForwardBackwardOutput]:
+        """Async form of `forward`."""
+        return await self._forward_async(data, loss_fn, loss_fn_config, forward_only=True)
+
+    def forward_backward(
+        self, data: list[Datum], loss_fn: str, loss_fn_config: LossConfig | None = None
+    ) -> APIFuture[ForwardBackwardOutput]:
+        """Compute the loss and add its gradient to the model's.
+
+        Args:
+            data: The batch; it is split into requests the server can take.
+            loss_fn: Name of the loss, for example `cross_entropy`.
+            loss_fn_config: Settings of the loss.
+
+        Returns:
+            Future of the outputs, all chunks combined.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
+        """
+        return self._forward(data, loss_fn, loss_fn_config, forward_only=False)
+
+    async def forward_backward_async(
+        self, data: list[Datum], loss_fn: str, loss_fn_config: LossConfig | None = None
+    ) -> APIFuture[ForwardBackwardOutput]:
+        """Async form of `forward_backward`."""
+        return await self._forward_async(data, loss_fn, loss_fn_config, forward_only=False)
+
+    def forward_backward_custom(
+        self,
+        data: list[Datum],
+        loss_fn: custom_loss.CustomLossFn | LossHandle,
+        *,
+        loss_type_input: Literal["logprobs"] | None = None,
+    ) -> APIFuture[ForwardBackwardOutput]:
+        """Train with a loss written in Python.
+
+        The call waits for a forward pass, runs your function on its logprobs, and submits the
+        gradient. Calls made meanwhile by other threads come after it.
+
+        Args:
+            data: The batch; every datum needs `target_tokens`.
+            loss_fn: With torch: (data, logprobs) → (loss, metrics). Without torch it also returns
+                one gradient per datum. Or a handle of `ServiceClient.create_custom_loss`.
+            loss_type_input: What the function gets; only `logprobs` exists.
+
+        Returns:
+            Future of the outputs; `loss:sum` is your loss.
+        """
+        function = _loss_function(loss_fn, loss_type_input)
+        first, second = self._reserve_custom(data)
+        try:
+            makers = self._chunks(custom_loss.forward_data(data), "cross_entropy", None, True)
+            forward = self._arm_forward(first, makers).result()
+            evaluation = custom_loss.evaluate(function, data, forward)
+            return self._arm_custom(second, data, evaluation)
+        except BaseException:
+            self._drop(first, second)
+            raise
+
+    async def forward_backward_custom_async(
+        self,
+        data: list[Datum],
+        loss_fn: custom_loss.CustomLossFn | LossHandle,
+        *,
+        loss_type_input: Literal["logprobs"] | None = None,
+    ) -> APIFuture[ForwardBackwardOutput]:
+        """Async form of `forward_backward_custom`."""
+        function = _loss_function(loss_fn, loss_type_input)
+        first, second = self._reserve_custom(data)
+        try:
+            await self._dialect_async()
+            makers = self._chunks(custom_loss.forward_data(data), "cross_entropy", None, True)
+            forward = await self._arm_forward(first, makers)
+            evaluation = custom_loss.evaluate(function, data, forward)
+            return self._arm_custom(second, data, evaluation)
+        except BaseException:
+            self._drop(first, second)
+            raise
+
+    def optim_step(
+        self, optim_params: OptimParams | None = None, *, adam_params: AdamParams | None = None
+    ) -> APIFuture[OptimStepResponse]:
+        """Update the weights with the gradients gathered so far.
+
+        Args:
+            optim_params: Parameters of this step: `AdamParams`, `DimuonParams`, or of another
+                family the server knows.
+            adam_params: The same, by the name older code uses.
+
+        Returns:
+            Future of the step's metrics.
+        """
+        params = _one_of(optim_params, adam_params)
+        return self._send("optim_step", requests.optim_step(self.model_id, params))
+
+    async def optim_step_async(
+        self, optim_params: OptimParams | None = None, *, adam_params: AdamParams | None = None
+    ) -> APIFuture[OptimStepResponse]:
+        """Async form of `optim_step`."""
+        return self.optim_step(optim_params, adam_params=adam_params)
+
+    # -- weights ---------------------------------------------------------------------------
+
+    def save_state(
+        self,
+        name: str,
+        ttl_seconds: int | None = None,
+        overwrite: bool = False,
+        user_metadata: dict[str, str] | None = None,
+    ) -> APIFuture[SaveWeightsResponse]:
+        """Save weights and optimizer state.
+
+        Args:
+            name: Name of the checkpoint within this run.
+            ttl_seconds: Life of the checkpoint; None keeps it.
+            overwrite: Replace a checkpoint of the same name.
+            user_metadata: Kept with the checkpoint.
+
+        Returns:
+            Future of the reply, whose `path` loads the state again.
+        """
+        _check_name(name)
+        body = requests.save_weights(self.model_id, name, ttl_seconds, overwrite, user_metadata)
+        return self._send("save_weights", body)
+
+    async def save_state_async(
+        self,
+        name: str,
+        ttl_seconds: int | None = None,
+        overwrite: bool = False,
+        user_metadata: dict[str, str] | None = None,
+    ) -> APIFuture[SaveWeightsResponse]:
+        """Async form of `save_state`."""
+        return self.save_state(name, ttl_seconds, overwrite, user_metadata)
+
+    def load_state(
+        self, path: str, weights_access_token: str | None = None
+    ) -> APIFuture[LoadWeightsResponse]:
+        """Load weights saved by `save_state`; the optimizer starts anew."""
+        return self._load(path, False, weights_access_token)
+
+    async def load_state_async(
+        self, path: str, weights_access_token: str | None = None
+    ) -> APIFuture[LoadWeightsResponse]:
+        """Async form of `load_state`."""
+        return self._load(path, False, weights_access_token)
+
+    def load_state_with_optimizer(
+        self, path: str, weights_access_token: str | None = None
+    ) -> APIFuture[LoadWeightsResponse]:
+        """Load weights and optimizer state saved by `save_state`."""
+        return self._load(path, True, weights_access_token)
+
+    async def load_state_with_optimizer_async(
+        self, path: str, weights_access_token: str | None = None
+    ) -> APIFuture[LoadWeightsResponse]:
+        """Async form of `load_state_with_optimizer`."""
+        return self._load(path, True, weights_access_token)
+
+    def save_weights_for_sampler(
+        self,
+        name: str,
+        ttl_seconds: int | None = None,
+        user_metadata: dict[str, str] | None = None,
+    ) -> APIFuture[SaveWeightsForSamplerResponse]:
+        """Save weights to sample from.
+
+        Args:
+            name: Name of the checkpoint within this run.
+            ttl_seconds: Life of the checkpoint; None keeps it.
+            user_metadata: Kept with the checkpoint.
+
+        Returns:
+            Future of the reply, whose `path` goes to `create_sampling_client`.
+        """
+        _check_name(name)
+        body = requests.save_weights_for_sampler(
+            self.model_id, name=name, ttl_seconds=ttl_seconds, user_metadata=user_metadata
+        )
+        return self._send("save_weights_for_sampler", body, _named_sampler)
+
+    async def save_weights_for_sampler_async(
+        self,
+        name: str,
+        ttl_seconds: int | None = None,
+        user_metadata: dict[str, str] | None = None,
+    ) -> APIFuture[SaveWeightsForSamplerResponse]:
+        """Async form of `save_weights_for_sampler`."""
+        return self.save_weights_for_sampler(name, ttl_seconds, user_metadata)
+
+    def save_weights_external(
+        self,
+        name: str,
+        ttl_seconds: int | None = None,
+        age_encryption_recipients: list[str] | None = None,
+    ) -> APIFuture[SaveWeightsExternalResponse]:
+        """Export weights as files that can be fetched by URL.
+
+        Args:
+            name: Name of the checkpoint within this run.
+            ttl_seconds: Life of the checkpoint; None keeps it.
+            age_encryption_recipients: Encrypt the files for these age recipients.
+        """
+        _check_name(name)
+        body = requests.save_weights_external(
+            self.model_id, name, ttl_seconds, age_encryption_recipients
+        )
+        return self._send("save_weights_external", body, _external)
+
+    async def save_weights_external_async(
+        self,
+        name: str,
+        ttl_seconds: int | None = None,
+        age_encryption_recipients: list[str] | None = None,
+    ) -> APIFuture[SaveWeightsExternalResponse]:
+        """Async form of `save_weights_external`."""
+        return self.save_weights_external(name, ttl_seconds, age_encryption_recipients)
+
+    # -- sampling clients ------------------------------------------------------------------
+
+    def save_weights_and_get_sampling_client(
+        self,
+        name: str | None = None,
+        retry_config: RetryConfig | None = None,
+        record_stability_info: bool = False,
+    ) -> SamplingClient:
+        """Make a sampling client of the weights as they are now.
+
+        Args:
+            name: Ignored; such weights have no name.
+            retry_config: How the sampling client retries.
+            record_stability_info: Ask the server to record stability information.
+        """
+        return self._sampler(name, retry_config, record_stability_info).result()
+
+    async def save_weights_and_get_sampling_client_async(
+        self,
+        name: str | None = None,
+        retry_config: RetryConfig | None = None,
+        record_stability_info: bool = False,
+    ) -> SamplingClient:
+        """Async form of `save_weights_and_get_sampling_client`."""
+        return await self._sampler(name, retry_config, record_stability_info)
+
+    def save_weights_and_get_sampling_client_submit(
+        self, retry_config: RetryConfig | None = None
+    ) -> APIFuture[SamplingClient]:
+        """Old form of `save_weights_and_get_sampling_client` that returns a future."""
+        warnings.warn(
+            "save_weights_and_get_sampling_client_submit is deprecated; "
+            "use save_weights_and_get_sampling_client_async.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self._sampler(None, retry_config, False)
+
+    def create_sampling_client(
+        self,
+        model_path: str,
+        retry_config: RetryConfig | None = None,
+        record_stability_info: bool = False,
+    ) -> SamplingClient:
+        """Make a sampling client of saved sampler weights."""
+        return SamplingClient.create(
+            self._holder,
+            model_path=model_path,
+            retry_config=retry_config,
+            record_stability_info=record_stability_info,
+        ).result()
+
+    async def create_sampling_client_async(
+        self,
+        model_path: str,
+        retry_config: RetryConfig | None = None,
+        record_stability_info: bool = False,
+    ) -> SamplingClient:
+        """Async form of `create_sampling_client`."""
+        return await SamplingClient.create(
+            self._holder,
+            model_path=model_path,
+            retry_config=retry_config,
+            record_stability_info=record_stability_info,
+        )
+
+    # -- look-ups --------------------------------------------------------------------------
+
+    def get_info(self) -> GetInfoResponse:
+        """What the server knows about the model."""
+        return self._holder.submit(self._info()).result()
+
+    async def get_info_async(self) -> GetInfoResponse:
+        """Async form of `get_info`."""
+        return await self._holder.submit(self._info())
+
+    async def _info(self) -> GetInfoResponse:
+        reply: GetInfoResponse = await self._holder.link.ask(
+            "get_info", {"model_id": self.model_id, "type": "get_info"}
+        )
+        data = reply.model_data
+        if data is not None and data.tokenizer_id:
+            data.tokenizer_id = data.tokenizer_id.split(":", 1)[0]
+        return reply
+
+    def get_tokenizer(self) -> Any:
+        """The tokenizer of the model, from this machine's files or the hub."""
+        from tinker_ext import tokenizers
+
+        info = self.get_info()
+        name = (info.model_data.model_name or "").split(":", 1)[0]
+        chosen = tokenizers.tokenizer_for_model(name, info.model_data.tokenizer_id)
+        return tokenizers.load(chosen)
+
+    def get_console_url(self) -> str:
+        """Page of this run in the web console."""
+        return paths.training_run_url(self.model_id)
+
+    def pending(self) -> list[PendingOperation]:
+        """Operations of this model in flight or queued, oldest first."""
+        return [op for op in self._holder.pending() if op.target == self.model_id]
+
+    def on_queue_state_change(
+        self, queue_state: QueueState, queue_state_reason: str | None = None
+    ) -> None:
+        """Called when the server holds work back; override it to act on that."""
+
+    def get_telemetry(self) -> None:
+        """Nothing: telemetry is an observer of the connection here."""
+
+    # -- how calls leave -------------------------------------------------------------------
+
+    def _reserve(self, operation: str) -> Ticket:
+        holder = self._holder
+        holder.open()
+        return self._turns.reserve(operation, holder.runtime.time(), holder.seconds())
+
+    def _send(
+        self,
+        operation: str,
+        body: Mapping[str, Any],
+        convert: Callable[[Any], Any] | None = None,
+    ) -> AwaitableConcurrentFuture[Any]:
+        head = dumps(body)
+        return self._send_late(operation, lambda: small(operation, head), convert)
+
+    def _send_late(
+        self,
+        operation: str,
+        make: Callable[[], Payload],
+        convert: Callable[[Any], Any] | None = None,
+    ) -> AwaitableConcurrentFuture[Any]:
+        """Send a body that is written when it leaves, once: a retry sends the same."""
+        ticket = self._reserve(operation)
+        combine = None if convert is None else (lambda values: convert(values[0]))
+        return AwaitableConcurrentFuture(self._turns.arm(ticket, [lambda _: make()], combine))
+
+    def _load(
+        self, path: str, optimizer: bool, weights_access_token: str | None
+    ) -> APIFuture[LoadWeightsResponse]:
+        if not paths.looks_like_weights(path):
+            raise InvalidInputError(
+                f"{path!r} is no checkpoint path; pass the path a save returned, such as "
+                "tinker://<run>/weights/<name>."
+            )
+        if "/sampler_weights/" in path:
+            raise InvalidInputError(
+                f"{path!r} holds sampler weights, which cannot be trained; use save_state."
+            )
+
+        def make() -> Payload:
+            dialect = self._holder.link.dialect
+            body = requests.load_weights(
+                path,
+                optimizer=optimizer,
+                era=dialect.era if dialect is not None else "0.4.1",
+                model_id=self.model_id,
+                weights_access_token=weights_access_token,
+            )
+            return small("load_weights", dumps(body))
+
+        return self._send_late("load_weights", make)
+
+    def _sampler(
+        self, name: str | None, retry_config: RetryConfig | None, record_stability_info: bool
+    ) -> AwaitableConcurrentFuture[SamplingClient]:
+        if name is not None:
+            warnings.warn(
+                "`name` is ignored: these weights have none. Use save_weights_for_sampler.",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+
+        def make() -> Payload:
+            number = self._holder.session.next_sampling_session_seq_id()
+            body = requests.save_weights_for_sampler(self.model_id, sampling_session_seq_id=number)
+            return small("save_weights_for_sampler", dumps(body))
+
+        saved = self._send_late("save_weights_for_sampler", make).future()
+        return AwaitableConcurrentFuture(
+            self._holder.submit(self._sampler_of(saved, retry_config, record_stability_info))
+        )
+
+    async def _sampler_of(
+        self, saved: Any, retry_config: RetryConfig | None, record_stability_info: bool
+    ) -> SamplingClient:
+        reply = await saved
+        return await SamplingClient.make(
+            self._holder,
+            sampling_session_id=reply.sampling_session_id,
+            # A server without ephemeral sessions answers with a path instead.
+            model_path=None if reply.sampling_session_id else reply.path,
+            retry_config=retry_config,
+            record_stability_info=record_stability_info,
+        )
+
+    # -- forward ---------------------------------------------------------------------------
+
+    def _forward(
+        self,
+        data: Sequence[Datum],
+        loss_fn: str,
+        loss_fn_config: LossConfig | None,
+        *,
+        forward_only: bool,
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        dialect = self._dialect()
+        check_batch(data, loss_fn, loss_fn_config, finite=dialect.wire is Wire.JSON)
+        ticket = self._reserve("forward" if forward_only else "forward_backward")
+        try:
+            makers = self._chunks(data, loss_fn, loss_fn_config, forward_only)
+            for make in makers:
+                make(dialect.wire)
+        except BaseException:
+            self._turns.drop(ticket)
+            raise
+        return AwaitableConcurrentFuture(self._arm_forward(ticket, makers))
+
+    async def _forward_async(
+        self,
+        data: Sequence[Datum],
+        loss_fn: str,
+        loss_fn_config: LossConfig | None,
+        *,
+        forward_only: bool,
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        """The same as `_forward`, encoding large batches beside the caller's loop."""
+        known = self._holder.link.dialect
+        finite = known is not None and known.wire is Wire.JSON
+        check_batch(data, loss_fn, loss_fn_config, finite=finite)
+        ticket = self._reserve("forward" if forward_only else "forward_backward")
+        try:
+            dialect = known or await self._dialect_async()
+            makers = self._chunks(data, loss_fn, loss_fn_config, forward_only)
+            size = sum(datum.model_input.length for datum in data[:64]) * max(1, len(data) // 64)
+            offload = self._holder.runtime.offload
+            await offload(16 * size, _encode_all, makers, dialect.wire)
+        except BaseException:
+            self._turns.drop(ticket)
+            raise
+        return AwaitableConcurrentFuture(self._arm_forward(ticket, makers))
+
+    def _arm_forward(
+        self, ticket: Ticket, makers: Sequence[ForwardChunk]
+    ) -> LightFuture[ForwardBackwardOutput]:
+        plain: Sequence[MakePayload] = makers
+        return self._turns.arm(ticket, plain, merge)
+
+    def _chunks(
+        self,
+        data: Sequence[Datum],
+        loss_fn: str,
+        loss_fn_config: LossConfig | None,
+        forward_only: bool,
+    ) -> list[ForwardChunk]:
+        return forward_chunks(
+            self.model_id,
+            data,
+            loss_fn,
+            loss_fn_config,
+            forward_only=forward_only,
+            dialect=self._dialect(),
+            config=self._holder.link.config,
+        )
+
+    def _dialect(self) -> Dialect:
+        known = self._holder.link.dialect
+        return known or self._holder.submit(self._holder.link.ready()).result()
+
+    async def _dialect_async(self) -> Dialect:
+        known = self._holder.link.dialect
+        return known or await self._holder.submit(self._holder.link.ready())
+
+    # -- custom loss -----------------------------------------------------------------------
+
+    def _reserve_custom(self, data: Sequence[Datum]) -> tuple[Ticket, Ticket]:
+        """Both places at once, so that nothing comes between the two requests' order."""
+        check_batch(data, "cross_entropy")
+        return self._reserve("forward"), self._reserve("forward_backward")
+
+    def _arm_custom(
+        self, ticket: Ticket, data: Sequence[Datum], evaluation: custom_loss.Evaluation
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        linear = custom_loss.backward_data(data, evaluation.gradients)
+        makers: Sequence[MakePayload] = self._chunks(linear, "cross_entropy", None, False)
+
+        def combine(values: list[Any]) -> ForwardBackwardOutput:
+            return custom_loss.with_custom_loss(merge(values), evaluation)
+
+        return AwaitableConcurrentFuture(self._turns.arm(ticket, makers, combine))
+
+    def _drop(self, *tickets: Ticket) -> None:
+        for ticket in tickets:
+            if ticket.makers is None:
+                self._turns.drop(ticket)
+
+
+def _encode_all(makers: Sequence[ForwardChunk], wire: Wire) -> None:
+    for make in makers:
+        make(wire)
+
+
+def _loss_function(
+    loss_fn: custom_loss.CustomLossFn | LossHandle, loss_type_input: str | None
+) -> custom_loss.CustomLossFn:
+    if loss_type_input not in (None, "logprobs"):
+        raise InvalidInputError(f"loss_type_input must be 'logprobs', not {loss_type_input!r}.")
+    if isinstance(loss_fn, LossHandle):
+        return loss_fn.on_batch
+    if not callable(loss_fn):
+        raise InvalidInputError(f"loss_fn must be a function or a LossHandle, not {loss_fn!r}.")
+    return loss_fn
+
+
+def _one_of(optim_params: OptimParams | None, adam_params: AdamParams | None) -> OptimParams:
+    if (optim_params is None) == (adam_params is None):
+        raise InvalidInputError("optim_step needs optim_params (or adam_params), and only one.")
+    chosen = optim_params if optim_params is not None else adam_params
+    assert chosen is not None
+    if not hasattr(chosen, "learning_rate") and not hasattr(chosen, "type"):
+        raise InvalidInputError(f"optim_params must be AdamParams or the like, not {chosen!r}.")
+    return chosen
+
+
+def _check_name(name: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise InvalidInputError(
+            f"A checkpoint name must be a text that is not empty, not {name!r}."
+        )
+
+
+def _named_sampler(reply: Any) -> SaveWeightsForSamplerResponse:
+    if not reply.path:
+        raise InvalidInputError("The server saved the weights without telling their path.")
+    return SaveWeightsForSamplerResponse(path=reply.path, type="save_weights_for_sampler")
+
+
+def _external(reply: Any) -> SaveWeightsExternalResponse:
+    from tinker_api.models import SaveWeightsExternalResponse
+
+    if not reply.path:
+        raise InvalidInputError("The server exported the weights without telling their path.")
+    return SaveWeightsExternalResponse(path=reply.path)

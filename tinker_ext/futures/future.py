@@ -1,0 +1,284 @@
+"""The futures users hold: `APIFuture`, its concurrent form, and the light future beneath both."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import CancelledError
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+_PENDING = "PENDING"
+_CANCELLED = "CANCELLED_AND_NOTIFIED"
+_FINISHED = "FINISHED"
+
+# One lock for all light futures: it is held for a few instructions at a time, and a condition
+# with a lock of its own would cost more memory than everything else in a queued sample.
+_LOCK = threading.RLock()
+
+_core_threads: set[int] = set()
+"""Idents of the threads that run a core loop; waiting on them would wait for ever."""
+
+
+class LightFuture(concurrent.futures.Future[T]):
+    """A `concurrent.futures.Future` that makes its condition only when a thread waits.
+
+    It may be awaited from any event loop. A timeout or a cancelled `await` leaves it untouched.
+    """
+
+    def __init__(self) -> None:
+        # The base constructor would build the condition; its other fields are set here.
+        self._light_condition: threading.Condition | None = None
+        self._state = _PENDING
+        self._result: Any = None
+        self._exception: BaseException | None = None
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Callable[[Any], object]] = []
+        self.on_cancel: Callable[[], object] | None = None
+        self.task: asyncio.Task[Any] | None = None
+
+    @property
+    def _condition(self) -> threading.Condition:
+        with _LOCK:
+            if self._light_condition is None:
+                self._light_condition = threading.Condition(_LOCK)
+            return self._light_condition
+
+    def done(self) -> bool:
+        """Whether a result, an error or a cancellation is there."""
+        return self._state != _PENDING
+
+    def cancelled(self) -> bool:
+        """Whether the future was cancelled."""
+        return self._state == _CANCELLED
+
+    def running(self) -> bool:
+        """Always False: the work runs elsewhere and may be cancelled until it is done."""
+        return False
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Whether the work may go on, that is, whether nobody has cancelled it."""
+        return self._state == _PENDING
+
+    def cancel(self) -> bool:
+        """Give the operation up; returns False when it was done already."""
+        if not self._settle(_CANCELLED, None, None):
+            return self._state == _CANCELLED
+        if self.on_cancel is not None:
+            self.on_cancel()
+        return True
+
+    def settle(self, value: T) -> bool:
+        """Set the result unless the future is done; says whether it did."""
+        return self._settle(_FINISHED, value, None)
+
+    def fail(self, error: BaseException) -> bool:
+        """Set the error unless the future is done; says whether it did."""
+        return self._settle(_FINISHED, None, error)
+
+    def set_result(self, result: T) -> None:
+        """Set the result; raises `InvalidStateError` when the future is done."""
+        if not self.settle(result):
+            raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Set the error; raises `InvalidStateError` when the future is done."""
+        if not self._settle(_FINISHED, None, exception):
+            raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
+        """Call `fn(self)` once done, at once when it is done already."""
+        with _LOCK:
+            if self._state == _PENDING:
+                self._done_callbacks.append(fn)
+                return
+        fn(self)
+
+    def remove_done_callback(self, fn: Callable[[Any], object]) -> None:
+        """Forget a callback that has not been called yet."""
+        with _LOCK:
+            if fn in self._done_callbacks:
+                self._done_callbacks.remove(fn)
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the result.
+
+        Args:
+            timeout: Seconds to wait; the operation goes on when they pass, so that a later
+                `result()` still gets it.
+
+        Returns:
+            The result.
+
+        Raises:
+            TimeoutError: Not done in time.
+        """
+        self._refuse_deadlock()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the end and return the error, or None."""
+        self._refuse_deadlock()
+        return super().exception(timeout)
+
+    def _refuse_deadlock(self) -> None:
+        if self._state == _PENDING and threading.get_ident() in _core_threads:
+            raise RuntimeError(
+                "result() was called on the client's own loop thread, where it would wait for "
+                "itself; await the future instead."
+            )
+
+    def _settle(self, state: str, value: Any, error: BaseException | None) -> bool:
+        with _LOCK:
+            if self._state != _PENDING:
+                return False
+            self._state = state
+            self._result = value
+            self._exception = error
+            for waiter in self._waiters:
+                if state == _CANCELLED:
+                    waiter.add_cancelled(self)
+                elif error is not None:
+                    waiter.add_exception(self)
+                else:
+                    waiter.add_result(self)
+            if self._light_condition is not None:
+                self._light_condition.notify_all()
+            callbacks, self._done_callbacks = self._done_callbacks, []
+        for callback in callbacks:
+            try:
+                callback(self)
+            except Exception:
+                concurrent.futures._base.LOGGER.exception("exception calling callback for %r", self)
+        return True
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if self._state == _PENDING:
+            loop = asyncio.get_running_loop()
+            woken: asyncio.Future[None] = loop.create_future()
+            wake = _Wake(loop, woken)
+            self.add_done_callback(wake)
+            try:
+                yield from woken
+            finally:
+                if self._state == _PENDING:
+                    self.remove_done_callback(wake)
+        try:
+            return super().result(0)
+        except CancelledError:
+            raise asyncio.CancelledError from None
+
+
+class _Wake:
+    """Wakes one awaiting task, from whichever thread the future ends on."""
+
+    __slots__ = ("_loop", "_woken")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, woken: asyncio.Future[None]) -> None:
+        self._loop = loop
+        self._woken = woken
+
+    def __call__(self, _: object) -> None:
+        try:
+            running = asyncio._get_running_loop()
+            if running is self._loop:
+                self._set()
+            else:
+                self._loop.call_soon_threadsafe(self._set)
+        except RuntimeError:  # the awaiting loop was closed: nobody is left to wake
+            return
+
+    def _set(self) -> None:
+        if not self._woken.done():
+            self._woken.set_result(None)
+
+
+class APIFuture(Generic[T]):
+    """The result of an operation that the server is working on.
+
+    Wait with `future.result()`, `await future` or `await future.result_async()`, as often as
+    you like, from any thread and any event loop. A timeout ends the waiting, not the operation.
+
+    Example:
+        >>> from tinker_ext.futures.future import AwaitableConcurrentFuture, LightFuture
+        >>> light = LightFuture()
+        >>> future = AwaitableConcurrentFuture(light)
+        >>> light.settle(3)
+        True
+        >>> future.result(timeout=1)
+        3
+    """
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the result; raises TimeoutError after `timeout` seconds."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    async def result_async(self, timeout: float | None = None) -> T:
+        """Async form of `result`."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.result_async().__await__()
+
+
+class AwaitableConcurrentFuture(APIFuture[T]):
+    """An `APIFuture` over a `concurrent.futures.Future`.
+
+    Args:
+        future: The future to wrap; `future()` gives it back.
+    """
+
+    def __init__(self, future: concurrent.futures.Future[T]) -> None:
+        self._future = future
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the result.
+
+        Args:
+            timeout: Seconds to wait, None for as long as the operation's own deadline.
+
+        Returns:
+            The result of the operation.
+
+        Raises:
+            TimeoutError: Not done in time; the operation goes on and may be waited for again.
+        """
+        return self._future.result(timeout)
+
+    async def result_async(self, timeout: float | None = None) -> T:
+        """Async form of `result`."""
+        if timeout is None:
+            return await _wait(self._future)
+        async with asyncio.timeout(timeout):
+            return await _wait(self._future)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return _wait(self._future).__await__()
+
+    def future(self) -> concurrent.futures.Future[T]:
+        """The `concurrent.futures.Future` beneath."""
+        return self._future
+
+    def done(self) -> bool:
+        """Whether a result, an error or a cancellation is there."""
+        return self._future.done()
+
+    def cancel(self) -> bool:
+        """Stop waiting for good; work that the server has accepted still takes effect."""
+        return self._future.cancel()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the end and return the error, or None."""
+        return self._future.exception(timeout)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {'done' if self.done() else 'pending'}>"
+
+
+async def _wait(future: concurrent.futures.Future[T]) -> T:
+    if isinstance(future, LightFuture):
+        return await future
+    return await asyncio.shield(asyncio.wrap_future(future))

@@ -1,0 +1,206 @@
+"""What is in flight: one entry per operation, the list users see, and the stall watchdog."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import attrs
+
+from tinker_ext.errors import DeadlineExceededError, StallError
+from tinker_ext.types.enums import QueueState
+
+log = logging.getLogger("tinker_ext")
+
+LOG_EVERY_SECONDS: Final = 60.0
+"""Least time between two log lines about waiting; the official clients use the same pace."""
+
+QueueObserver = Callable[[str, QueueState, str | None], object]
+"""Called with the operation, the queue state and the server's reason, on the loop thread."""
+
+
+@attrs.frozen
+class PendingOperation:
+    """One operation in flight, as `client.pending()` shows it.
+
+    Attributes:
+        operation: For example `forward_backward`.
+        target: Model or sampler the operation works on.
+        stage: `queued` (not sent yet), `sending`, or `waiting` (accepted by the server).
+        seconds: Time since the call.
+        attempt: How many requests have been made for it in this stage.
+        request_id: Id the server gave, None before it accepted the request.
+        seq_id: Number of the request, None before it was sent.
+        queue_state: Last queue state the server reported.
+        reason: Last reason the server reported.
+    """
+
+    operation: str
+    target: str
+    stage: str
+    seconds: float
+    attempt: int
+    request_id: str | None
+    seq_id: int | None
+    queue_state: str | None
+    reason: str | None
+
+    def __str__(self) -> str:
+        text = f"{self.operation} on {self.target or 'the server'}: {self.stage}"
+        facts = [f"for {self.seconds:.0f} s", f"attempt {self.attempt}"]
+        if self.request_id is not None:
+            facts.append(f"request_id {self.request_id}")
+        if self.seq_id is not None:
+            facts.append(f"seq_id {self.seq_id}")
+        if self.queue_state is not None:
+            facts.append(f"queue state {self.queue_state}")
+        if self.reason:
+            facts.append(f"reason: {self.reason}")
+        return f"{text} ({', '.join(facts)})"
+
+
+class Entry:
+    """The live form of a `PendingOperation`; small, since there may be 100,000."""
+
+    __slots__ = (
+        "attempt",
+        "deadline",
+        "moved",
+        "operation",
+        "queue_state",
+        "reason",
+        "request_id",
+        "seq_id",
+        "stage",
+        "started",
+        "target",
+    )
+
+    def __init__(self, operation: str, target: str, started: float, deadline: float) -> None:
+        self.operation = operation
+        self.target = target
+        self.started = started
+        self.deadline = deadline
+        self.moved = started
+        self.stage = "queued"
+        self.attempt = 0
+        self.request_id: str | None = None
+        self.seq_id: int | None = None
+        self.queue_state: str | None = None
+        self.reason: str | None = None
+
+    def snapshot(self, now: float) -> PendingOperation:
+        """What a user may see of it now."""
+        return PendingOperation(
+            operation=self.operation,
+            target=self.target,
+            stage=self.stage,
+            seconds=max(0.0, now - self.started),
+            attempt=self.attempt,
+            request_id=self.request_id,
+            seq_id=self.seq_id,
+            queue_state=self.queue_state,
+            reason=self.reason,
+        )
+
+    def late(self, now: float, stall_seconds: float) -> DeadlineExceededError:
+        """The error for an operation whose deadline has passed, saying what it waited for."""
+        still = now - self.moved >= stall_seconds
+        cls = StallError if still else DeadlineExceededError
+        error = cls(f"The deadline passed while waiting: {self.snapshot(now)}.")
+        return error.with_context(
+            operation=self.operation,
+            request_id=self.request_id,
+            attempts=self.attempt,
+            elapsed=now - self.started,
+        )
+
+
+class Book:
+    """All operations in flight of one client, with their observers and the watchdog.
+
+    Args:
+        stall_seconds: Time without any movement after which an operation is reported.
+    """
+
+    def __init__(self, stall_seconds: float) -> None:
+        self.stall_seconds = stall_seconds
+        self.observers: list[QueueObserver] = []
+        self._entries: dict[Entry, None] = {}
+        self._queues: list[Callable[[], Iterable[Entry]]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._logged: dict[str, float] = {}
+
+    def add_queue(self, entries: Callable[[], Iterable[Entry]]) -> None:
+        """Let `snapshot` also list entries that wait in a queue of their own."""
+        self._queues.append(entries)
+
+    def add(self, entry: Entry) -> None:
+        """Note that an operation is in flight; on the loop."""
+        self._entries[entry] = None
+        if self._timer is None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self.stall_seconds, self._watch, loop)
+
+    def discard(self, entry: Entry) -> None:
+        """Note that an operation has ended; on the loop."""
+        self._entries.pop(entry, None)
+        if not self._entries and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def snapshot(self, now: float) -> list[PendingOperation]:
+        """Everything in flight or queued, oldest first; from any thread."""
+        entries = list(self._entries)
+        for queue in self._queues:
+            entries.extend(queue())
+        return sorted((entry.snapshot(now) for entry in entries), key=lambda op: -op.seconds)
+
+    def report(self, entry: Entry, state: str | None, reason: str | None, now: float) -> None:
+        """Note the queue state a poll brought, tell the observers, log it at times."""
+        if state is None:
+            return
+        if (state, reason) != (entry.queue_state, entry.reason):
+            entry.moved = now
+        entry.queue_state, entry.reason = state, reason
+        known = QueueState(state)
+        for observer in tuple(self.observers):
+            try:
+                observer(entry.operation, known, reason)
+            except Exception:
+                log.exception("A queue state observer failed.")
+        if known is not QueueState.ACTIVE and self._may_log(f"queue:{entry.target}", now):
+            log.warning("The server is holding work back. %s", entry.snapshot(now))
+
+    def close(self) -> None:
+        """Stop the watchdog."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        still = [e for e in self._entries if now - e.moved >= self.stall_seconds]
+        if still and self._may_log("stall", now):
+            oldest = min(still, key=lambda entry: entry.moved)
+            log.warning(
+                "%d operation(s) have not moved for %.0f s. Oldest: %s",
+                len(still),
+                now - oldest.moved,
+                oldest.snapshot(now),
+            )
+        self._timer = (
+            loop.call_later(self.stall_seconds, self._watch, loop) if self._entries else None
+        )
+
+    def _may_log(self, what: str, now: float) -> bool:
+        last = self._logged.get(what)
+        if last is not None and now - last < LOG_EVERY_SECONDS:
+            return False
+        self._logged[what] = now
+        return True

@@ -1,0 +1,472 @@
+"""Samples on their way: a fair queue, limits that adapt to the server, and one task per sample.
+
+A queued sample is a small record, not a task, so 100,000 of them cost a few hundred bytes each and
+nothing per request depends on how many wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import orjson
+
+from tinker_ext._transport import (
+    AdaptiveLimit,
+    ByteBudget,
+    Call,
+    Lane,
+    Reply,
+    Retry,
+    RetryRule,
+    sent_of,
+    verdict,
+)
+from tinker_ext._wire import requests
+from tinker_ext._wire.json_codec import dumps
+from tinker_ext._wire.operations import operation
+from tinker_ext._wire.requests import PLAIN, SampleOptions
+from tinker_ext.batch.sizes import prompt_size
+from tinker_ext.errors import (
+    APIConnectionError,
+    FutureExpiredError,
+    TinkerError,
+    error_for_status,
+)
+from tinker_ext.futures.future import LightFuture
+from tinker_ext.futures.link import Link
+from tinker_ext.futures.outcome import broken
+from tinker_ext.futures.pending import Entry
+from tinker_ext.futures.polling import wait_for
+from tinker_ext.types.model_input import ModelInput
+from tinker_ext.types.sampling import SampleResponse, SamplingParams
+
+if TYPE_CHECKING:
+    from tinker_ext.sessions.completions import Completions
+
+_SAMPLE = operation("asample")
+_PATH = _SAMPLE.url_path()
+_HEADERS = (("X-Tinker-Sampling-Backpressure", "1"),)
+
+PAUSE_SECONDS = 1.0
+LARGE_PAUSE_SECONDS = 5.0
+LARGE_BYTES = 131_072
+"""After a 429 without a named delay: one second, five for a request above 128 KB (WIRE 4.8)."""
+
+RESUBMITS = 5
+"""An expired sample is submitted anew this often."""
+
+
+@attrs.frozen(eq=False)
+class Source:
+    """What samples are drawn from: one sampling client.
+
+    Attributes:
+        key: Whose turn in the fair queue a sample uses.
+        address: Sampling session, base model or model path, as in the request.
+        next_seq_id: Gives the number of a new request; None for addresses without numbers.
+        resubmit: Whether expired samples are submitted again.
+        completions: Batched completion, where the server offers it.
+    """
+
+    key: str
+    address: Mapping[str, str]
+    next_seq_id: Callable[[], int] | None
+    resubmit: bool = True
+    completions: Completions | None = None
+
+
+class Sample(Entry):
+    """One sample call."""
+
+    __slots__ = (
+        "num_samples",
+        "options",
+        "params",
+        "prompt",
+        "result",
+        "source",
+        "task",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        source: Source,
+        prompt: ModelInput,
+        num_samples: int,
+        params: SamplingParams,
+        options: SampleOptions,
+        started: float,
+        deadline: float,
+    ) -> None:
+        super().__init__("asample", source.key, started, deadline)
+        self.source = source
+        self.prompt = prompt
+        self.num_samples = num_samples
+        self.params = params
+        self.options = options
+        self.result: LightFuture[SampleResponse] = LightFuture()
+        self.task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class RoundRobin:
+    """Queued samples: one line per sampler, served in turn."""
+
+    def __init__(self) -> None:
+        self._turns: deque[str] = deque()
+        self._lines: dict[str, deque[Sample]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def push(self, sample: Sample) -> None:
+        """Queue at the end of its sampler's line."""
+        line = self._lines.get(sample.source.key)
+        if line is None:
+            line = self._lines[sample.source.key] = deque()
+            self._turns.append(sample.source.key)
+        line.append(sample)
+        self._count += 1
+
+    def pop(self) -> Sample:
+        """The first sample of the sampler whose turn it is."""
+        key = self._turns.popleft()
+        line = self._lines[key]
+        sample = line.popleft()
+        self._count -= 1
+        if line:
+            self._turns.append(key)
+        else:
+            del self._lines[key]
+        return sample
+
+    def __iter__(self) -> Iterator[Sample]:
+        for line in list(self._lines.values()):
+            yield from list(line)
+
+
+class SamplePool:
+    """All samples of one workspace.
+
+    Args:
+        link: The server.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._incoming: deque[Sample] = deque()
+        self._lock = threading.Lock()
+        self._scheduled = False
+        self._queue = RoundRobin()
+        self._in_flight: dict[Sample, None] = {}
+        self._bytes = ByteBudget(link.config.sample_bytes_in_flight)
+        self.limit = AdaptiveLimit(cap=link.config.sample_concurrency, on_change=self._grown)
+        self._closed: TinkerError | None = None
+        self.on_cancelled: Callable[[str], object] | None = None
+        """Called with the request id of a sample that was given up after it was accepted."""
+        link.book.add_queue(self._queued)
+
+    @property
+    def in_flight(self) -> int:
+        """Samples sent and not finished."""
+        return len(self._in_flight)
+
+    @property
+    def queued(self) -> int:
+        """Samples not sent yet."""
+        return len(self._queue) + len(self._incoming)
+
+    # -- any thread ------------------------------------------------------------------------
+
+    def submit(self, sample: Sample) -> LightFuture[SampleResponse]:
+        """Queue a sample; returns its future."""
+        if self._closed is not None:
+            raise self._closed
+        result = sample.result
+        result.on_cancel = _Cancel(self, sample)
+        with self._lock:
+            self._incoming.append(sample)
+            wake, self._scheduled = not self._scheduled, True
+        if wake:
+            self._link.runtime.call(self._pump)
+        return result
+
+    def _queued(self) -> Iterable[Entry]:
+        return [*list(self._incoming), *self._queue]
+
+    # -- on the loop -----------------------------------------------------------------------
+
+    def _grown(self, _: int) -> None:
+        if self._queue and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        """Take in what arrived, then start as many as the limit allows."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            self._scheduled = False
+            arrived, self._incoming = self._incoming, deque()
+        for sample in arrived:
+            if self._closed is not None:
+                sample.result.fail(self._closed)
+            else:
+                sample.timer = loop.call_at(sample.deadline, self._expire, sample)
+                self._queue.push(sample)
+        while self._queue and len(self._in_flight) < self.limit.value:
+            sample = self._queue.pop()
+            if sample.result.done():
+                continue
+            self._in_flight[sample] = None
+            self._link.book.add(sample)
+            sample.task = self._link.runtime.spawn(self._run(sample))
+
+    def _end(self, sample: Sample) -> None:
+        if sample.timer is not None:
+            sample.timer.cancel()
+            sample.timer = None
+        self._in_flight.pop(sample, None)
+        self._link.book.discard(sample)
+        sample.task = None
+        if self._queue:
+            self._pump()
+
+    def _expire(self, sample: Sample) -> None:
+        now = asyncio.get_running_loop().time()
+        if sample.result.fail(sample.late(now, self._link.book.stall_seconds)):
+            self._cancel(sample)
+
+    def _cancel(self, sample: Sample) -> None:
+        """Give a sample up, wherever it is."""
+        if sample.timer is not None:
+            sample.timer.cancel()
+            sample.timer = None
+        if sample.task is not None:
+            sample.task.cancel()
+            if sample.request_id is not None and self.on_cancelled is not None:
+                self.on_cancelled(sample.request_id)
+
+    async def _run(self, sample: Sample) -> None:
+        tries = 0
+        try:
+            while True:
+                try:
+                    value = await self._once(sample)
+                    break
+                except FutureExpiredError:
+                    tries += 1
+                    if not sample.source.resubmit or tries > RESUBMITS:
+                        raise
+                    sample.seq_id = sample.request_id = None  # a new request, a new number
+            sample.result.settle(value)
+        except asyncio.CancelledError:
+            sample.result.fail(self._closed) if self._closed else sample.result.cancel()
+        except TinkerError as error:
+            sample.result.fail(error)
+        except Exception as error:
+            sample.result.fail(error)
+            raise
+        finally:
+            self._end(sample)
+
+    async def _once(self, sample: Sample) -> SampleResponse:
+        request_id, sequence_ids, elapsed = await self._post(sample)
+        sample.request_id = request_id
+        known_size = None
+        completions = sample.source.completions
+        if completions is not None:
+            sample.stage = "waiting"
+            known_size = await completions.wait(request_id)
+        value = await wait_for(
+            self._link,
+            sample,
+            _SAMPLE,
+            request_id,
+            roundtrip=elapsed,
+            metadata_only=known_size is None,
+        )
+        assert isinstance(value, SampleResponse)
+        if completions is not None:
+            completions.fetched(request_id)
+        return finished(value, sample, sequence_ids)
+
+    async def _post(self, sample: Sample) -> tuple[str, list[str] | None, float]:
+        """Send a sample until the server takes it."""
+        link, loop = self._link, asyncio.get_running_loop()
+        connection = link.connection
+        backoff = connection.backoff
+        sample.stage = "sending"
+        source = sample.source
+        if sample.seq_id is None and source.next_seq_id is not None:
+            sample.seq_id = source.next_seq_id()
+        size = prompt_size(sample.prompt)
+        failures = 0
+        while True:
+            if backoff.remaining() > 0:
+                await backoff.wait()
+            await self._bytes.acquire(size)
+            reply: Reply | None = None
+            error: APIConnectionError | None = None
+            started = loop.time()
+            try:
+                reply = await connection.once(self._call(sample))
+            except APIConnectionError as caught:
+                error = caught
+            finally:
+                self._bytes.release(size)
+            sample.attempt += 1
+            if reply is not None and 200 <= reply.status < 300:
+                connection.budget.note(Lane.SAMPLE, ok=True, started=started)
+                self.limit.accepted(in_flight=len(self._in_flight))
+                return (*_read_promise(reply), reply.elapsed)
+            failures += 1
+            await self._pause(sample, reply, error, started, failures, size)
+
+    async def _pause(
+        self,
+        sample: Sample,
+        reply: Reply | None,
+        error: APIConnectionError | None,
+        started: float,
+        failures: int,
+        size: int,
+    ) -> None:
+        """Wait as a refused or failed attempt asks for, or raise what is final."""
+        link, loop = self._link, asyncio.get_running_loop()
+        connection = link.connection
+        status = reply.status if reply is not None else None
+        well = status is not None and status < 500
+        connection.budget.note(Lane.SAMPLE, ok=well, started=started)
+        decision = verdict(
+            RetryRule.DEDUPE,
+            status=status,
+            error=error,
+            headers=reply.headers if reply is not None else {},
+            attempt=failures,
+            sent=sent_of(error) if error is not None else None,
+            jitter=link.rng.random(),
+        )
+        if not isinstance(decision, Retry):
+            if error is not None:
+                final: TinkerError = error
+            else:
+                assert reply is not None
+                final = error_for_status(reply.status, reply.content, reply.headers)
+            raise final.with_context(
+                operation="asample", attempts=sample.attempt, elapsed=loop.time() - sample.started
+            )
+        if status in (402, 429):
+            self.limit.refused(started=started)
+            named = decision.source in ("retry-after-ms", "retry-after", "date", "billing")
+            ours = LARGE_PAUSE_SECONDS if size > LARGE_BYTES else PAUSE_SECONDS
+            connection.backoff.pause(decision.delay if named else ours)
+            await connection.backoff.wait()
+        elif decision.sick:
+            await connection.budget.wait_turn(
+                Lane.SAMPLE,
+                decision.delay,
+                chosen_by_us=decision.source in ("immediate", "backoff"),
+                deadline=sample.deadline,
+            )
+        else:
+            await asyncio.sleep(decision.delay)
+
+    def _call(self, sample: Sample) -> Call:
+        source = sample.source
+        body = requests.sample(
+            source.address,
+            sample.seq_id,
+            sample.prompt,
+            sample.num_samples,
+            sample.params,
+            sample.options,
+        )
+        return Call(
+            operation="asample",
+            method="POST",
+            path=_PATH,
+            content=dumps(body),
+            headers=_HEADERS,
+            lane=Lane.SAMPLE,
+            timeout=_SAMPLE.seconds,
+            retry=RetryRule.DEDUPE,
+            idempotency_key=None if sample.seq_id is None else f"{source.key}-{sample.seq_id}",
+        )
+
+    def close(self, error: TinkerError) -> None:
+        """End all samples; on the loop."""
+        self._closed = error
+        for sample in [*self._incoming, *self._queue, *self._in_flight]:
+            if sample.timer is not None:
+                sample.timer.cancel()
+            sample.result.fail(error)
+            if sample.task is not None:
+                sample.task.cancel()
+        self._incoming.clear()
+        self._queue = RoundRobin()
+
+
+class _Cancel:
+    """What `future.cancel()` does to a sample."""
+
+    __slots__ = ("_pool", "_sample")
+
+    def __init__(self, pool: SamplePool, sample: Sample) -> None:
+        self._pool = pool
+        self._sample = sample
+
+    def __call__(self) -> None:
+        self._pool._link.runtime.call(self._pool._cancel, self._sample)
+
+
+def _read_promise(reply: Reply) -> tuple[str, list[str] | None]:
+    try:
+        body = orjson.loads(reply.content)
+        request_id = body["request_id"]
+        sequence_ids = body.get("sample_sequence_ids")
+        if not isinstance(request_id, str) or not request_id:
+            raise ValueError(f"request_id is {request_id!r}")
+        if sequence_ids is not None and not all(isinstance(item, str) for item in sequence_ids):
+            raise ValueError("sample_sequence_ids are not strings")
+        return request_id, sequence_ids
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise broken(
+            reply.status, reply.headers, reply.content, "UntypedAPIFuture", None, error
+        ) from error
+
+
+def finished(
+    value: SampleResponse, sample: Sample, sequence_ids: list[str] | None
+) -> SampleResponse:
+    """Give the sequences their ids, and prompt logprobs their place for the first token."""
+    changes: dict[str, Any] = {}
+    if sequence_ids is not None and len(sequence_ids) == len(value.sequences):
+        changes["sequences"] = [
+            attrs.evolve(sequence, sequence_id=sequence_id)
+            for sequence, sequence_id in zip(value.sequences, sequence_ids, strict=True)
+        ]
+    logprobs = value.prompt_logprobs_np
+    if logprobs is not None and sample.options is not PLAIN:
+        wants_all = sample.options.prompt_logprobs_last_n is None
+        if wants_all and len(logprobs) == _text_length(sample.prompt) - 1:
+            # Some servers leave the first token out, which has no logprob.
+            padded = np.empty(len(logprobs) + 1, np.float32)
+            padded[0] = np.nan
+            padded[1:] = logprobs
+            changes["prompt_logprobs_np"] = padded
+    return attrs.evolve(value, **changes) if changes else value
+
+
+def _text_length(prompt: ModelInput) -> int:
+    try:
+        return prompt.length
+    except ValueError:
+        return -1

@@ -1,0 +1,538 @@
+"""Training requests of one model leave in call order, numbered without gaps, whatever is cancelled.
+
+A call takes a `Ticket` in the caller's thread, which fixes its place. On the loop a ticket gets its
+seq ids only when it leaves, and from then on its posts belong to the core: no cancellation or
+timeout of the caller reaches them. Where the server sorts by seq_id (`Seq.ORDER`) posts are sent
+ahead of each other's answers; elsewhere one post is in flight at a time.
+
+What happens to a number when its post fails:
+
+* refused (4xx): nothing happened on the server. The number is used again, or, when later ones have
+  left already, filled with a forward pass that changes nothing.
+* answer lost, server deduplicates: the post is kept and sent again before the next one.
+* answer lost, server ignores numbers: never sent again; the caller gets `UnsafeToRetryError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from tinker_ext._transport import ByteBudget, Call, Lane, Reply, RetryRule, sent_of
+from tinker_ext._wire.dialects import Seq, Wire
+from tinker_ext._wire.operations import operation
+from tinker_ext._wire.payload import Payload
+from tinker_ext.errors import (
+    APIConnectionError,
+    APIResponseValidationError,
+    APIStatusError,
+    ConflictError,
+    TinkerError,
+    UnsafeToRetryError,
+)
+from tinker_ext.futures.future import LightFuture
+from tinker_ext.futures.link import Link
+from tinker_ext.futures.pending import Entry
+from tinker_ext.futures.polling import wait_for
+
+MakePayload = Callable[[Wire], Payload]
+"""Encodes a chunk; called again with the other wire when the server refuses the first."""
+
+_WIRE_REFUSALS: Final = frozenset({400, 415, 422, 500, 501})
+
+
+class Ticket:
+    """The place of one call in the order, and what it will send."""
+
+    __slots__ = (
+        "combine",
+        "dropped",
+        "entry",
+        "left",
+        "makers",
+        "posts",
+        "result",
+        "timer",
+        "values",
+    )
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.makers: Sequence[MakePayload] | None = None
+        self.combine: Callable[[list[Any]], Any] | None = None
+        self.dropped = False
+        self.result: LightFuture[Any] = LightFuture()
+        self.posts: list[_Post] = []
+        self.values: list[Any] = []
+        self.left = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class _Post:
+    """One numbered request."""
+
+    __slots__ = ("answered", "index", "make", "payload", "polling", "seq_id", "task", "ticket")
+
+    def __init__(self, ticket: Ticket | None, index: int, make: MakePayload, seq_id: int) -> None:
+        self.ticket = ticket
+        self.index = index
+        self.make = make
+        self.seq_id = seq_id
+        self.payload: Payload | None = None
+        self.polling = False
+        self.task: asyncio.Task[Any] | None = None
+        self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+
+class Turns:
+    """The order of one training client.
+
+    Args:
+        link: The server.
+        model_id: Whose requests these are.
+        filler: Encodes a forward pass without effect, for a number the server refused.
+        first_seq_id: Next number; more than 1 only when a run is resumed.
+    """
+
+    def __init__(
+        self, link: Link, model_id: str, filler: MakePayload, *, first_seq_id: int = 1
+    ) -> None:
+        self.model_id = model_id
+        self._link = link
+        self._filler = filler
+        self._next = first_seq_id
+        self._lock = threading.Lock()
+        self._queue: deque[Ticket] = deque()
+        self._driving = False
+        self._woken: asyncio.Event | None = None
+        self._in_flight: dict[int, _Post] = {}
+        self._unsettled: deque[_Post] = deque()
+        self._bytes = ByteBudget(link.config.train_bytes_in_flight)
+        self._closed: TinkerError | None = None
+        self.listeners: list[Callable[[str, str, int, str | None], object]] = []
+        """Called as (event, operation, seq_id, request_id): leaving, accepted, done, failed."""
+        link.book.add_queue(self._queued_entries)
+
+    @property
+    def next_seq_id(self) -> int:
+        """The number the next request will get."""
+        return self._next
+
+    # -- any thread ------------------------------------------------------------------------
+
+    def reserve(self, operation_name: str, now: float, seconds: float) -> Ticket:
+        """Take the next place in the order.
+
+        Args:
+            operation_name: For errors and `pending()`.
+            now: Loop time.
+            seconds: How long the whole operation may take.
+        """
+        ticket = Ticket(Entry(operation_name, self.model_id, now, now + seconds))
+        with self._lock:
+            if self._closed is not None:
+                raise self._closed
+            self._queue.append(ticket)
+        return ticket
+
+    def arm(
+        self,
+        ticket: Ticket,
+        makers: Sequence[MakePayload],
+        combine: Callable[[list[Any]], Any] | None = None,
+    ) -> LightFuture[Any]:
+        """Say what a reserved place will send; returns the future of its result."""
+        ticket.makers = makers
+        ticket.combine = combine
+        ticket.result.on_cancel = lambda: self._link.runtime.call(self._abandon, ticket)
+        self._link.runtime.call(self._wake, ticket)
+        return ticket.result
+
+    def drop(self, ticket: Ticket) -> None:
+        """Give a reserved place up, before it was armed."""
+        ticket.dropped = True
+        self._link.runtime.call(self._wake, ticket)
+
+    def _queued_entries(self) -> list[Entry]:
+        return [ticket.entry for ticket in list(self._queue) if not ticket.dropped]
+
+    # -- on the loop -----------------------------------------------------------------------
+
+    def _wake(self, ticket: Ticket) -> None:
+        if ticket.makers is not None and not ticket.result.done():
+            loop = asyncio.get_running_loop()
+            ticket.timer = loop.call_at(ticket.entry.deadline, self._expire, ticket)
+        if self._woken is not None:
+            self._woken.set()
+        if not self._driving and self._queue:
+            self._driving = True
+            self._link.runtime.spawn(self._drive())
+
+    async def _drive(self) -> None:
+        """Let tickets leave, one after the other, until none is left."""
+        self._woken = asyncio.Event()
+        try:
+            while self._queue and self._closed is None:
+                ticket = self._queue[0]
+                if ticket.dropped or ticket.result.done():
+                    self._queue.popleft()
+                    self._settle_timer(ticket)
+                elif ticket.makers is None:
+                    self._woken.clear()
+                    if ticket.makers is None and not ticket.dropped:
+                        await self._woken.wait()
+                else:
+                    self._queue.popleft()
+                    await self._leave(ticket)
+        finally:
+            self._driving = False
+            self._woken = None
+
+    async def _leave(self, ticket: Ticket) -> None:
+        assert ticket.makers is not None
+        entry = ticket.entry
+        entry.stage = "sending"
+        self._link.book.add(entry)
+        try:
+            await self._settle_lost()
+        except TinkerError as error:
+            self._end(ticket, error=error)
+            return
+        if ticket.result.done():  # cancelled while earlier posts were settled: nothing was sent
+            self._link.book.discard(entry)
+            return
+        ticket.left = len(ticket.makers)
+        ticket.values = [None] * ticket.left
+        for index, make in enumerate(ticket.makers):
+            post = _Post(ticket, index, make, self._take())
+            ticket.posts.append(post)
+            if entry.seq_id is None:
+                entry.seq_id = post.seq_id
+            post.task = self._link.runtime.spawn(self._carry(post))
+            dialect = self._link.dialect
+            ahead = dialect is not None and dialect.pipelined and self._link.wire_confirmed
+            if not ahead or self._bytes.left < 0:
+                accepted = await post.answered
+                if not accepted and not ahead:
+                    break
+
+    def _take(self) -> int:
+        seq_id = self._next
+        self._next += 1
+        return seq_id
+
+    async def _carry(self, post: _Post) -> None:
+        """Post one chunk, wait for its result, and hand that to its ticket."""
+        ticket = post.ticket
+        assert ticket is not None
+        try:
+            try:
+                request_id, reply = await self._post(post)
+            finally:
+                _resolve(post.answered, False)
+            if ticket.result.done():
+                return
+            post.polling = True
+            op = operation(ticket.entry.operation)
+            value = await wait_for(
+                self._link, ticket.entry, op, request_id, roundtrip=reply.elapsed
+            )
+            self._tell("done", post, request_id)
+        except asyncio.CancelledError:
+            if self._closed is not None:
+                self._end(ticket, error=self._closed)
+            return
+        except TinkerError as error:
+            self._tell("failed", post, ticket.entry.request_id)
+            self._end(ticket, error=error)
+            return
+        except Exception as error:
+            self._end(ticket, error=error)
+            raise
+        finally:
+            post.polling = False
+        ticket.values[post.index] = value
+        ticket.left -= 1
+        if ticket.left == 0:
+            self._finish(ticket)
+
+    def _finish(self, ticket: Ticket) -> None:
+        try:
+            value = ticket.values[0] if ticket.combine is None else ticket.combine(ticket.values)
+        except Exception as error:
+            self._end(ticket, error=error)
+        else:
+            self._end(ticket, value=value)
+
+    # -- one post --------------------------------------------------------------------------
+
+    async def _post(self, post: _Post) -> tuple[str, Reply]:
+        self._in_flight[post.seq_id] = post
+        size = 0
+        try:
+            if post.payload is None:
+                post.payload = post.make(self._wire())
+            size = post.payload.size
+            await self._bytes.acquire(size)
+            self._tell("leaving", post, None)
+            request_id, reply = await self._exchange(post)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            raise self._failed(post, error) from error
+        finally:
+            self._in_flight.pop(post.seq_id, None)
+            if size:
+                self._bytes.release(size)
+        if post.payload is not None and post.payload.wire is not None:
+            self._link.wire_confirmed = True
+        post.payload = None  # accepted: its bytes are not needed any more
+        if post.ticket is not None:
+            post.ticket.entry.moved = asyncio.get_running_loop().time()
+        _resolve(post.answered, True)
+        self._tell("accepted", post, request_id)
+        return request_id, reply
+
+    def _wire(self) -> Wire:
+        dialect = self._link.dialect
+        assert dialect is not None
+        return dialect.wire
+
+    async def _exchange(self, post: _Post) -> tuple[str, Reply]:
+        """Send a post until it is answered, refused, or lost."""
+        link = self._link
+        while True:
+            try:
+                reply = await self._send(post)
+                break
+            except (APIConnectionError, APIStatusError) as error:
+                # Later posts wait at the server for this number, so giving up would hold
+                # them all; each has its own deadline.
+                if not (_is_lost(error) and self._resends() and self._has_later(post)):
+                    raise
+        body = link.decode("UntypedAPIFuture", reply)
+        request_id = body.request_id
+        if not isinstance(request_id, str) or not request_id:
+            raise APIResponseValidationError(
+                (reply.status, dict(reply.headers), reply.content[:2000], None),
+                None,
+                f"The server accepted {post.payload and post.payload.operation} without a "
+                f"request_id it can be asked for.",
+            )
+        return request_id, reply
+
+    async def _send(self, post: _Post) -> Reply:
+        assert post.payload is not None
+        link = self._link
+        payload = post.payload
+        content = await link.runtime.offload(payload.size, payload.render, post.seq_id)
+        op = operation(payload.operation)
+        call = Call(
+            operation=post.ticket.entry.operation if post.ticket is not None else op.name,
+            method="POST",
+            path=op.url_path(),
+            content=content,
+            headers=payload.headers,
+            lane=Lane.TRAIN,
+            timeout=op.seconds,
+            retry=RetryRule.FINAL409 if self._resends() else RetryRule.UNSAFE,
+            idempotency_key=f"{self.model_id}-{post.seq_id}",
+        )
+        if post.ticket is not None:
+            post.ticket.entry.attempt += 1
+        if not link.wire_confirmed and payload.wire is not None:
+            switched = await self._try_wire(post, call)
+            if switched is not None:
+                return switched
+            if post.payload is not payload:
+                return await self._send(post)
+        return await link.connection.exchange(
+            call, deadline=asyncio.get_running_loop().time() + link.config.retry_window
+        )
+
+    async def _try_wire(self, post: _Post, call: Call) -> Reply | None:
+        """The first training body on a server: one attempt, and the other wire if refused."""
+        link = self._link
+        wire = post.payload.wire if post.payload is not None else None
+        dialect = link.dialect
+        assert wire is not None
+        assert dialect is not None
+        if dialect.chosen_by in ("argument", "environment"):
+            return None
+        try:
+            reply = await link.connection.once(call)
+        except APIConnectionError as error:
+            if sent_of(error) is False or self._resends():
+                return None
+            raise
+        if 200 <= reply.status < 300:
+            return reply
+        refused = reply.status in (_WIRE_REFUSALS if wire is Wire.PROTO else {415})
+        if refused and dialect.chosen_by != "refusal":
+            link.refuse_wire(wire)
+            post.payload = post.make(self._wire())
+        return None
+
+    def _resends(self) -> bool:
+        dialect = self._link.dialect
+        return dialect is not None and dialect.resends
+
+    def _has_later(self, post: _Post) -> bool:
+        return self._closed is None and any(seq > post.seq_id for seq in self._in_flight)
+
+    def _failed(self, post: _Post, error: BaseException) -> BaseException:
+        """Decide what becomes of the number of a failed post, and which error to show."""
+        dialect = self._link.dialect
+        attempts = getattr(error, "attempts", None) or 1
+        if (
+            isinstance(error, ConflictError)
+            and attempts > 1
+            and dialect is not None
+            and dialect.seq is Seq.STRICT
+        ):
+            return _applied(error, post)
+        if not isinstance(error, (APIConnectionError, APIStatusError)):
+            if not isinstance(error, APIResponseValidationError):
+                self._give_back(post)  # it could not even be encoded
+            return error
+        if not _is_lost(error):
+            self._give_back(post)
+            return error
+        if self._resends():
+            self._unsettled.append(post)
+            error.hint = (
+                "The server may have received it. It is sent again, with the same number, before "
+                "the next training request of this client, so do not submit it anew."
+            )
+            return error
+        return _unsafe(error, post)
+
+    def _give_back(self, post: _Post) -> None:
+        """Use the number of a post that had no effect again, or fill it."""
+        if post.seq_id == self._next - 1:
+            self._next = post.seq_id
+        elif self._closed is None:
+            self._link.runtime.spawn(self._fill(post.seq_id))
+
+    async def _fill(self, seq_id: int) -> None:
+        """Send a forward pass without effect under a number that others wait behind."""
+        post = _Post(None, 0, self._filler, seq_id)
+        try:
+            await self._post(post)
+        except asyncio.CancelledError:
+            return
+        except Exception:
+            return  # the ones behind it end by their own deadline and say what they wait for
+        finally:
+            _resolve(post.answered, False)
+
+    async def _settle_lost(self) -> None:
+        """Send posts again whose answer was lost, before anything new leaves."""
+        while self._unsettled:
+            post = self._unsettled[0]
+            try:
+                await self._exchange(post)
+            except (APIConnectionError, APIStatusError) as error:
+                if _is_lost(error):
+                    raise
+                if not (isinstance(error, ConflictError) and self._resends()):
+                    self._unsettled.popleft()
+                    self._give_back(post)
+                    continue
+            self._unsettled.popleft()
+
+    # -- ends ------------------------------------------------------------------------------
+
+    def _tell(self, event: str, post: _Post, request_id: str | None) -> None:
+        if self.listeners and post.ticket is not None:
+            for listener in tuple(self.listeners):
+                listener(event, post.ticket.entry.operation, post.seq_id, request_id)
+
+    def _expire(self, ticket: Ticket) -> None:
+        now = asyncio.get_running_loop().time()
+        self._end(ticket, error=ticket.entry.late(now, self._link.book.stall_seconds))
+        self._abandon(ticket)
+
+    def _abandon(self, ticket: Ticket) -> None:
+        """Stop polling for a ticket nobody waits for; its posts go on."""
+        self._settle_timer(ticket)
+        self._link.book.discard(ticket.entry)
+        for post in ticket.posts:
+            if post.polling and post.task is not None:
+                post.task.cancel()
+        if self._woken is not None:
+            self._woken.set()
+
+    def _settle_timer(self, ticket: Ticket) -> None:
+        if ticket.timer is not None:
+            ticket.timer.cancel()
+            ticket.timer = None
+
+    def _end(
+        self, ticket: Ticket, *, value: Any = None, error: BaseException | None = None
+    ) -> None:
+        self._settle_timer(ticket)
+        self._link.book.discard(ticket.entry)
+        if error is None:
+            ticket.result.settle(value)
+        else:
+            ticket.result.fail(error)
+
+    def close(self, error: TinkerError) -> None:
+        """End everything that is queued or in flight; on the loop."""
+        with self._lock:
+            self._closed = error
+            queued, self._queue = list(self._queue), deque()
+        for ticket in queued:
+            self._end(ticket, error=error)
+        for post in [*self._in_flight.values(), *self._unsettled]:
+            if post.task is not None:
+                post.task.cancel()
+            if post.ticket is not None:
+                self._end(post.ticket, error=error)
+        if self._woken is not None:
+            self._woken.set()
+
+
+def _is_lost(error: BaseException) -> bool:
+    """Whether the request may have had its effect although no usable answer came."""
+    if isinstance(error, APIConnectionError):
+        return sent_of(error) is not False
+    return isinstance(error, APIStatusError) and (
+        error.status_code >= 500 or error.status_code == 408
+    )
+
+
+def _resolve(future: asyncio.Future[bool], value: bool) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _applied(error: TinkerError, post: _Post) -> TinkerError:
+    made = UnsafeToRetryError(
+        f"The first answer to seq_id {post.seq_id} was lost. The server confirms that it has the "
+        "request, and refuses to repeat its answer, so the result cannot be read."
+    )
+    return made.with_context(
+        operation=error.operation,
+        attempts=error.attempts,
+        elapsed=error.elapsed,
+        hint="The operation takes effect; go on with the next one, do not submit it again.",
+    )
+
+
+def _unsafe(error: TinkerError, post: _Post) -> TinkerError:
+    made = UnsafeToRetryError(
+        f"The answer to seq_id {post.seq_id} was lost ({error.message}). This server does not "
+        "recognise repeated requests, so it was not sent again: it may or may not have taken "
+        "effect."
+    )
+    return made.with_context(
+        operation=error.operation,
+        attempts=error.attempts,
+        elapsed=error.elapsed,
+        hint="Load the last checkpoint and go on from there, or accept that one step may be lost.",
+    )
