@@ -136,8 +136,8 @@ def test_keys_do_not_show():
     asyncio.run(exchanged.header())
     for thing in (Secret(KEY), auth.StaticKey(KEY), auth.CommandKey(f"echo {KEY}"), exchanged):
         assert KEY not in f"{thing!r} {thing!s} {thing}"
-    with pytest.raises(TypeError, match="never pickled"):
-        pickle.dumps(auth.StaticKey(KEY))
+        with pytest.raises(TypeError, match="does not pickle|cannot pickle"):
+            pickle.dumps(thing)
 
 
 def test_the_file_is_private_and_replaced_whole(tmp_path):
