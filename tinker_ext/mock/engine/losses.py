@@ -144,7 +144,8 @@ def _ratio(logprobs: Array, inputs: Mapping[str, Array]) -> tuple[Array, Array]:
     advantages = _input(inputs, "advantages", logprobs)
     # A token that nobody scores may carry any sampled logprob, 0 included: its ratio is unused.
     distance = np.where(advantages == 0, 0, logprobs - sampled)
-    return np.exp(distance), advantages
+    with np.errstate(over="ignore"):  # an infinite ratio is reported by the optimizer step
+        return np.exp(distance), advantages
 
 
 def _number(config: LossConfig, name: str, default: float) -> float:

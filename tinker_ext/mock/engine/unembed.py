@@ -6,6 +6,8 @@ computes them again, only for tiles that carry gradient.
 
 from __future__ import annotations
 
+import contextlib
+
 import attrs
 import numpy as np
 
@@ -73,19 +75,20 @@ def forward(hidden: Array, targets: Array, weight: Array, bias: Array) -> HeadTr
     rows = np.arange(ROWS)[None, :, None]
     for start in range(0, len(hidden), step):
         part = slice(start, start + step)
-        logits = block_logits(hidden[part], weight, bias)
-        block, column = np.divmod(targets[part], columns)
-        tile = np.arange(len(logits))[:, None, None]
-        picked = logits[tile, block, rows, column]
-        peak = logits.max(axis=-1).max(axis=1)
-        logits -= peak[:, None, :, None]
-        np.exp(logits, out=logits)
-        sums = ordered_sum(logits.sum(axis=-1), axis=1)
-        normalizer[part] = peak + np.log(sums)
-        logprobs[part] = picked - normalizer[part][..., None]
-        if keep:
-            logits *= (1 / sums)[:, None, :, None]
-            probs = logits
+        with contextlib.nullcontext() if keep else SCRATCH:
+            logits = block_logits(hidden[part], weight, bias)
+            block, column = np.divmod(targets[part], columns)
+            tile = np.arange(len(logits))[:, None, None]
+            picked = logits[tile, block, rows, column]
+            peak = logits.max(axis=-1).max(axis=1)
+            logits -= peak[:, None, :, None]
+            np.exp(logits, out=logits)
+            sums = ordered_sum(logits.sum(axis=-1), axis=1)
+            normalizer[part] = peak + np.log(sums)
+            logprobs[part] = picked - normalizer[part][..., None]
+            if keep:
+                logits *= (1 / sums)[:, None, :, None]
+                probs = logits
     return HeadTrace(hidden, targets, logprobs, normalizer, probs)
 
 
@@ -110,26 +113,29 @@ def backward(
     per_datum = len(dhidden) // datums
     active = np.flatnonzero(slopes.any(axis=(1, 2)))
     step = max(1, CHUNK_FLOATS // (max(ROWS, width) * blocks * columns))
-    rows = np.arange(ROWS)[None, :]
     for start in range(0, len(active), step):
         part = active[start : start + step]
-        hidden = trace.hidden[part]
-        dlogits = _probabilities(trace, part, weight, bias)
-        slope = slopes[part]
-        dlogits *= -ordered_sum(slope, axis=2)[:, None, :, None]
-        block, column = np.divmod(trace.targets[part], columns)
-        tile = np.arange(len(part))[:, None]
-        for j in range(slope.shape[2]):
-            dlogits[tile, block[..., j], rows, column[..., j]] += slope[..., j]
-        dh = SCRATCH.empty((len(part), blocks, ROWS, width), dlogits.dtype)
-        np.matmul(dlogits, weight.swapaxes(-1, -2), out=dh)
-        dhidden[part] = ordered_sum(dh, axis=1)
-        if dweight is not None:
-            products = SCRATCH.empty((len(part), blocks, width, columns), dlogits.dtype)
-            np.matmul(hidden.swapaxes(-1, -2)[:, None], dlogits, out=products)
-            for index, gradient in zip(part, products, strict=True):
-                dweight[index // per_datum] += gradient
+        with SCRATCH:
+            dlogits = _dlogits(trace, part, slopes[part], weight, bias)
+            dh = SCRATCH.empty((len(part), blocks, ROWS, width), dlogits.dtype)
+            np.matmul(dlogits, weight.swapaxes(-1, -2), out=dh)
+            dhidden[part] = ordered_sum(dh, axis=1)
+            if dweight is not None:
+                products = SCRATCH.empty((len(part), blocks, width, columns), dlogits.dtype)
+                np.matmul(trace.hidden[part].swapaxes(-1, -2)[:, None], dlogits, out=products)
+                for index, gradient in zip(part, products, strict=True):
+                    dweight[index // per_datum] += gradient
     return dhidden, dweight
+
+
+def _dlogits(trace: HeadTrace, part: Array, slope: Array, weight: Array, bias: Array) -> Array:
+    dlogits = _probabilities(trace, part, weight, bias)
+    dlogits *= -ordered_sum(slope, axis=2)[:, None, :, None]
+    block, column = np.divmod(trace.targets[part], weight.shape[2])
+    tile, rows = np.arange(len(part))[:, None], np.arange(ROWS)[None, :]
+    for j in range(slope.shape[2]):
+        dlogits[tile, block[..., j], rows, column[..., j]] += slope[..., j]
+    return dlogits
 
 
 def _probabilities(trace: HeadTrace, part: Array, weight: Array, bias: Array) -> Array:
