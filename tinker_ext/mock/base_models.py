@@ -78,9 +78,7 @@ class BaseModels(Mapping[str, BaseModel]):
     """
 
     def __init__(self, extra: Mapping[str, str | None] | None = None) -> None:
-        self._models = {
-            name: BaseModel(name, BYTES / "tokenizer.json") for name in BUILT_IN
-        }
+        self._models = {name: BaseModel(name, BYTES / "tokenizer.json") for name in BUILT_IN}
         for name, place in (extra or {}).items():
             self._models[name] = BaseModel(name, tokenizer_file(place))
 

@@ -1,4 +1,4 @@
-"""Faults carried out: on a port the socket is really cut, in process a transport error is raised."""
+"""Faults carried out: on a port the socket is cut, in process a transport error is raised."""
 
 from __future__ import annotations
 

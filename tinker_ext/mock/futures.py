@@ -12,7 +12,6 @@ import attrs
 from tinker_ext.mock.clock import Clock
 from tinker_ext.mock.results import Failure, Result
 
-
 Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 
 

@@ -54,8 +54,9 @@ class Journal:
         world.worker.run_inline(True)
         end = 0
         try:
-            for record, end in _read(path):
+            for record, position in _read(path):
                 self._replay(record)
+                end = position
         finally:
             world.worker.run_inline(self._app.settings.inline_engine)
             world.clock.pin(None)

@@ -106,9 +106,7 @@ class RequestLog:
         """Remember that a training operation took effect."""
         with self._lock:
             effects = self._effects[model_id]
-            effects.append(
-                Effect(len(effects), model_id, seq, op, request_id, body_hash, 1, error)
-            )
+            effects.append(Effect(len(effects), model_id, seq, op, request_id, body_hash, 1, error))
 
     def repeated(self, model_id: str, request_id: str) -> None:
         """Count one more request for an effect that is there or under way."""

@@ -25,9 +25,7 @@ class HttpError(Exception):
         headers: Extra headers, such as `retry-after`.
     """
 
-    def __init__(
-        self, status: int, detail: Any, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(f"{status}: {detail}")
         self.status = status
         self.detail = detail
@@ -88,7 +86,9 @@ class Response:
     schema: str | None = None
 
     @classmethod
-    def of(cls, value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    def of(
+        cls, value: Any, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> Response:
         """Wrap a JSON value."""
         body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
         return cls(status, body, JSON, dict(headers or {}), value)
@@ -105,7 +105,9 @@ class Response:
 
     def raw_headers(self) -> list[tuple[bytes, bytes]]:
         """Return ASGI headers; Content-Length is always there (clients read a 400 by it)."""
-        pairs = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in self.headers.items()]
+        pairs = [
+            (k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in self.headers.items()
+        ]
         if self.content_type is not None:
             pairs.append((b"content-type", self.content_type.encode("latin-1")))
         if self.status != 204 and not any(name == b"content-length" for name, _ in pairs):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import threading
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -20,12 +20,26 @@ from tinker_ext.mock.settings import Settings
 from tinker_ext.mock.state.world import World
 
 
-class _Protocol(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]
+class _Protocol(HttpToolsProtocol):
     """uvicorn's protocol that shows the app its socket, so that faults can cut it."""
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["extensions"] = {TRANSPORT: self.transport}
+        scope: dict[str, Any] = cast("dict[str, Any]", self.scope)
+        scope["extensions"] = {TRANSPORT: self.transport}
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn that says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_ready()
 
 
 class Server:
@@ -86,15 +100,20 @@ class Server:
         if self._socket is not None:
             self._socket.close()
 
-    def serve_forever(self, on_ready: Any = None) -> None:
+    def serve_forever(self, on_ready: Callable[[str], object] | None = None) -> None:
         """Serve from this thread until interrupted.
 
         Args:
             on_ready: Called with the URL once requests are answered.
         """
         self._bind()
+
+        def ready() -> None:
+            if on_ready is not None:
+                on_ready(self.url)
+
         try:
-            asyncio.run(self._serve(lambda: on_ready(self.url) if on_ready else None))
+            asyncio.run(self._serve(ready))
         finally:
             self.app.close()
 
@@ -122,7 +141,7 @@ class Server:
     def _run(self, ready: threading.Event) -> None:
         asyncio.run(self._serve(ready.set))
 
-    async def _serve(self, on_ready: Any) -> None:
+    async def _serve(self, on_ready: Callable[[], None]) -> None:
         config = uvicorn.Config(
             self.app,
             http=_Protocol,
@@ -136,23 +155,13 @@ class Server:
             server_header=False,
             date_header=False,
         )
-        self._uvicorn = uvicorn.Server(config)
-        watcher = asyncio.create_task(self._announce(self._uvicorn, on_ready))
-        try:
-            await self._uvicorn.serve(sockets=[self._socket] if self._socket else None)
-        finally:
-            watcher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watcher
-
-    @staticmethod
-    async def _announce(server: uvicorn.Server, on_ready: Any) -> None:
-        while not server.started:
-            await asyncio.sleep(0.005)
-        on_ready()
+        self._uvicorn = _Uvicorn(config, on_ready)
+        await self._uvicorn.serve(sockets=[self._socket] if self._socket else None)
 
 
-def serve(settings: Settings | None = None, on_ready: Any = None) -> None:
+def serve(
+    settings: Settings | None = None, on_ready: Callable[[str], object] | None = None
+) -> None:
     """Serve on a port until interrupted; `tinker-ext serve` is this function.
 
     Args:

@@ -141,9 +141,7 @@ class Settings:
     without: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     models: Mapping[str, str | None] = attrs.field(factory=dict, converter=_models)
     seed: int = 0
-    state: Path | None = attrs.field(
-        default=None, converter=attrs.converters.optional(Path)
-    )
+    state: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
     host: str = "127.0.0.1"
     port: int = 0
     root_path: str = ""

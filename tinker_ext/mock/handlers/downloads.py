@@ -23,9 +23,7 @@ def signed_url(world: World, request: Request, saved: Checkpoint, expires: float
     path = f"{saved.run_id}/{saved.kind}/{saved.name}"
     until = str(int(expires))
     signature = _signature(world, path, until)
-    return (
-        f"{request.origin}/_mock/archives/{quote(path)}?expires={until}&signature={signature}"
-    )
+    return f"{request.origin}/_mock/archives/{quote(path)}?expires={until}&signature={signature}"
 
 
 def _signature(world: World, path: str, until: str) -> str:

@@ -88,9 +88,7 @@ def add_model(world: World, session: Session, number: int, **fields: Any) -> Mod
     return model
 
 
-def start(
-    world: World, model: Model, kind: str, build: Callable[[], JsonResult]
-) -> Promise:
+def start(world: World, model: Model, kind: str, build: Callable[[], JsonResult]) -> Promise:
     """Build a model on the worker, or queue it while there is no room."""
     promise = world.promise(kind, model_id=model.model_id, session_id=model.session_id)
     model.create_request = promise.request_id
@@ -147,8 +145,9 @@ def unload_model(world: World, request: Request) -> Any:
         value = {"type": "unload_model", "model_id": model.model_id}
         world.promises.settle(promise, JsonResult(value))
         with world.lock:
-            waiting, world.waiting_for_capacity = world.waiting_for_capacity[:1], (
-                world.waiting_for_capacity[1:]
+            waiting, world.waiting_for_capacity = (
+                world.waiting_for_capacity[:1],
+                (world.waiting_for_capacity[1:]),
             )
         for held, submit in waiting:
             held.queue_state, held.queue_reason = "active", None

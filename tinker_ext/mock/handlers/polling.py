@@ -154,6 +154,6 @@ def cancel_future(world: World, request: Request) -> Any:
     """Give up a pending sample."""
     promise = _promise(world, request.json["request_id"])
     if promise.kind != "sample":
-        raise HttpError(400, f"request {promise.request_id} is no sample; only samples are cancelled")
+        raise HttpError(400, f"{promise.request_id} is no sample; only samples are cancelled")
     world.promises.cancel(promise)
     return Response.empty()

@@ -124,9 +124,7 @@ def _sample(world: World, sampler: Sampler, promise: Promise, body: dict[str, An
         wake(sampler.waiters)
 
 
-def _draw(
-    world: World, sampler: Sampler, request_id: str, body: dict[str, Any]
-) -> SampleResult:
+def _draw(world: World, sampler: Sampler, request_id: str, body: dict[str, Any]) -> SampleResult:
     params = body["sampling_params"]
     seed = params.get("seed")
     if seed is None:
@@ -206,9 +204,7 @@ def _sampler(world: World, sampler_id: str) -> Sampler:
     return sampler
 
 
-def _source(
-    world: World, base_model: str | None, path: str | None
-) -> tuple[str, str | None, Any]:
+def _source(world: World, base_model: str | None, path: str | None) -> tuple[str, str | None, Any]:
     if path is not None:
         saved = _sampler_checkpoint(world, path)
         base = world.base_model(saved.base_model)
@@ -224,9 +220,7 @@ def _sampler_checkpoint(world: World, path: str) -> Checkpoint:
     try:
         _, kind, _ = parse_path(path)
         if kind != "sampler_weights":
-            raise ValueError(
-                f"{path} holds {kind}; sample from a path of save_weights_for_sampler"
-            )
+            raise ValueError(f"{path} holds {kind}; sample from a path of save_weights_for_sampler")
     except ValueError as error:
         raise HttpError(400, str(error)) from None
     found = world.checkpoints.find(path)

@@ -75,7 +75,7 @@ def _event(
         info["token_count"] = amount
         if kind == "sampling_prefill":
             info["cached"] = False
-    event = {
+    event: dict[str, Any] = {
         "bucket_start": _stamp(hour),
         "bucket_end": _stamp(hour + HOUR),
         "base_model": model,

@@ -142,9 +142,7 @@ class World:
 
     def promise(self, kind: str, *, durable: bool = True, **fields: Any) -> Promise:
         """Make a promise, paused first when the settings say so."""
-        promise = Promise(
-            self.ids.request(durable=durable), kind, self.clock.now(), **fields
-        )
+        promise = Promise(self.ids.request(durable=durable), kind, self.clock.now(), **fields)
         pause = self.settings.pause
         if pause is not None and (not pause.operations or kind in pause.operations):
             promise.queue_state = pause.state
