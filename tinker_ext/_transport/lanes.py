@@ -139,6 +139,8 @@ class Connection:
         self._closed = False
         self._plain_block = _block(self._common, with_body=False)
         self._body_block = _block(self._common, with_body=True)
+        # The common headers without those a call replaces; calls replace few different sets.
+        self._partial_blocks: dict[tuple[bool | str, ...], str] = {}
         self._timing = Timing(
             base=config.retry_base,
             cap=config.retry_cap,
@@ -354,19 +356,22 @@ class Connection:
 
     async def _headers(self, call: Call, earlier: int, key: str | None) -> str:
         with_body = call.method != "GET"
+        own_key = False
         if call.headers:
-            merged = dict(self._common)
-            if not with_body:
-                merged.pop("content-type", None)
-            merged.update((name.lower(), (name, value)) for name, value in call.headers)
-            block = "".join(encode_header(name, value) for name, value in merged.values())
+            names = (with_body, *(name.lower() for name, _ in call.headers))
+            block = self._partial_blocks.get(names)
+            if block is None:
+                kept = {key: pair for key, pair in self._common.items() if key not in names}
+                block = self._partial_blocks[names] = _block(kept, with_body=with_body)
+            block += "".join(encode_header(name, value) for name, value in call.headers)
+            own_key = "x-api-key" in names
         else:
             block = self._body_block if with_body else self._plain_block
         if key is not None:
-            block += f"X-Idempotency-Key: {key}\r\n"
+            block += encode_header("X-Idempotency-Key", key)
         if earlier:
             block += f"X-Stainless-Retry-Count: {earlier}\r\n"
-        if self._credentials is not None:
+        if self._credentials is not None and not own_key:
             secret = await self._credentials.header()
             if secret != self._key_line[0]:
                 line = encode_header("X-API-Key", secret) if secret else ""

@@ -64,9 +64,9 @@ class ServerConfig:
     @classmethod
     def read(cls, reply: Mapping[str, Any]) -> ServerConfig:
         """Take the known flags of a reply, each only with its documented type."""
-        values = {}
+        values: dict[str, Any] = {}
         for field in attrs.fields(cls):
-            value = reply.get(field.name)
+            value: Any = reply.get(field.name)
             wanted = type(field.default)
             if type(value) is wanted and not (wanted is int and value <= 0):
                 values[field.name] = value

@@ -158,6 +158,7 @@ def decode_forward(body: Any) -> ForwardBackwardOutput:
 def decode_tensor(body: Any) -> TensorData:
     """Read one tensor; a lie about dtype or shape is a ValueError."""
     dtype = body["dtype"]
+    array: npt.NDArray[Any]
     if dtype == "float32":
         array = _floats(body["data"])
     elif dtype == "int64":

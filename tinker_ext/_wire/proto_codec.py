@@ -188,7 +188,12 @@ def _slices(batched: Any) -> list[TensorData]:
     return tensors
 
 
-_WIDTHS: Final = {_FLOAT32: 4, _INT64: 8, pb.DTYPE_INT32: 4, pb.DTYPE_BFLOAT16: 2}
+_WIDTHS: Final[Mapping[int, int]] = {
+    _FLOAT32: 4,
+    _INT64: 8,
+    pb.DTYPE_INT32: 4,
+    pb.DTYPE_BFLOAT16: 2,
+}
 
 
 def _values(raw: bytes, dtype: int) -> npt.NDArray[Any]:

@@ -22,7 +22,7 @@ _REQUIRED_TEXT: Final = {
 }
 
 
-@attrs.frozen
+@attrs.define
 class RecordDecoder:
     """Reads a record that is only ever JSON."""
 
@@ -48,7 +48,7 @@ class RecordDecoder:
         raise ValueError(f"{self.name} came as protobuf")
 
 
-@attrs.frozen
+@attrs.define
 class ForwardDecoder:
     """Reads ForwardBackwardOutput from either wire."""
 
@@ -65,7 +65,7 @@ class ForwardDecoder:
         return proto_codec.decode_forward(content)
 
 
-@attrs.frozen
+@attrs.define
 class SampleDecoder:
     """Reads SampleResponse from either wire."""
 
@@ -82,7 +82,10 @@ class SampleDecoder:
         return proto_codec.decode_sample(content)
 
 
-_BINARY: Final = {"ForwardBackwardOutput": ForwardDecoder(), "SampleResponse": SampleDecoder()}
+_BINARY: Final[dict[str, ForwardDecoder | SampleDecoder]] = {
+    "ForwardBackwardOutput": ForwardDecoder(),
+    "SampleResponse": SampleDecoder(),
+}
 _records: dict[str, RecordDecoder] = {}
 
 

@@ -55,6 +55,9 @@ class AdminClient:
     async def _wait(self, coro: Coroutine[Any, Any, T]) -> T:
         return await self._workspace.submit(coro)
 
+    def get_telemetry(self) -> None:
+        """Nothing: telemetry is an observer of the connection here."""
+
     def get_audit_log(
         self, event_type: EventType = "all", day: date | None = None
     ) -> Future[AuditLogResponse]:

@@ -23,7 +23,7 @@ async def look_up(
     query: Mapping[str, object] | None = None,
     headers: tuple[tuple[str, str], ...] = (),
     idempotency_key: str | None = None,
-    **parts: str,
+    parts: Mapping[str, str] | None = None,
 ) -> Any:
     """Send one operation and return its decoded reply.
 
@@ -36,7 +36,7 @@ async def look_up(
             the first era do not know.
         headers: Extra headers.
         idempotency_key: Kept over all retries.
-        **parts: Path parameters.
+        parts: Path parameters.
     """
     dialect = await workspace.link.ready()
     if dialect.era == "0.4.1" and query is not None:
@@ -46,7 +46,7 @@ async def look_up(
     reply = await workspace.link.send(
         op,
         None if body is None else dumps(body),
-        path=op.url_path(**parts),
+        path=op.url_path(**(parts or {})),
         query=query,
         headers=(*marks, *headers),
         idempotency_key=idempotency_key,
@@ -82,7 +82,9 @@ async def set_public(workspace: Workspace, tinker_path: str, public: bool) -> No
     """Publish or unpublish; a checkpoint already in that state is fine."""
     name = "publish_checkpoint" if public else "unpublish_checkpoint"
     try:
-        await look_up(workspace, name, method=f"{name}_from_tinker_path", **path_parts(tinker_path))
+        await look_up(
+            workspace, name, method=f"{name}_from_tinker_path", parts=path_parts(tinker_path)
+        )
     except ConflictError:
         return
     except APIStatusError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import orjson
 
 from tinker_ext import auth, paths
+from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._wire.operations import operation
 from tinker_ext.clients import endings
 from tinker_ext.clients.lookups import (
@@ -110,6 +111,9 @@ class RestClient:
         """Close the connections of a client that has its own."""
         return endings.Closing(self._workspace, "success", None)
 
+    def get_telemetry(self) -> None:
+        """Nothing: telemetry is an observer of the connection here."""
+
     # -- training runs ---------------------------------------------------------------------
 
     def list_training_runs(
@@ -160,7 +164,7 @@ class RestClient:
             self._look(
                 "get_training_run",
                 query={"access_scope": access_scope},
-                training_run_id=training_run_id,
+                parts={"training_run_id": training_run_id},
             )
         )
 
@@ -172,7 +176,7 @@ class RestClient:
             self._look(
                 "get_training_run",
                 query={"access_scope": access_scope},
-                training_run_id=training_run_id,
+                parts={"training_run_id": training_run_id},
             )
         )
 
@@ -185,7 +189,7 @@ class RestClient:
                 "get_training_run",
                 method="get_training_run_by_tinker_path",
                 query={"access_scope": access_scope},
-                training_run_id=paths.parse_checkpoint(tinker_path).run_id,
+                parts={"training_run_id": paths.parse_checkpoint(tinker_path).run_id},
             )
         )
 
@@ -198,7 +202,7 @@ class RestClient:
                 "get_training_run",
                 method="get_training_run_by_tinker_path",
                 query={"access_scope": access_scope},
-                training_run_id=paths.parse_checkpoint(tinker_path).run_id,
+                parts={"training_run_id": paths.parse_checkpoint(tinker_path).run_id},
             )
         )
 
@@ -206,11 +210,15 @@ class RestClient:
 
     def list_checkpoints(self, training_run_id: str) -> Future[CheckpointsListResponse]:
         """All checkpoints of a training run."""
-        return self._submit(self._look("list_checkpoints", training_run_id=training_run_id))
+        return self._submit(
+            self._look("list_checkpoints", parts={"training_run_id": training_run_id})
+        )
 
     async def list_checkpoints_async(self, training_run_id: str) -> CheckpointsListResponse:
         """Async form of `list_checkpoints`."""
-        return await self._wait(self._look("list_checkpoints", training_run_id=training_run_id))
+        return await self._wait(
+            self._look("list_checkpoints", parts={"training_run_id": training_run_id})
+        )
 
     def list_user_checkpoints(
         self, limit: int = 100, offset: int = 0
@@ -231,13 +239,13 @@ class RestClient:
     def delete_checkpoint(self, training_run_id: str, checkpoint_id: str) -> Future[None]:
         """Delete a checkpoint, such as `weights/0001`."""
         return self._submit(
-            self._look("delete_checkpoint", **checkpoint_parts(training_run_id, checkpoint_id))
+            self._look("delete_checkpoint", parts=checkpoint_parts(training_run_id, checkpoint_id))
         )
 
     async def delete_checkpoint_async(self, training_run_id: str, checkpoint_id: str) -> None:
         """Async form of `delete_checkpoint`."""
         return await self._wait(
-            self._look("delete_checkpoint", **checkpoint_parts(training_run_id, checkpoint_id))
+            self._look("delete_checkpoint", parts=checkpoint_parts(training_run_id, checkpoint_id))
         )
 
     def delete_checkpoint_from_tinker_path(self, tinker_path: str) -> Future[None]:
@@ -246,7 +254,7 @@ class RestClient:
             self._look(
                 "delete_checkpoint",
                 method="delete_checkpoint_from_tinker_path",
-                **path_parts(tinker_path),
+                parts=path_parts(tinker_path),
             )
         )
 
@@ -256,7 +264,7 @@ class RestClient:
             self._look(
                 "delete_checkpoint",
                 method="delete_checkpoint_from_tinker_path",
-                **path_parts(tinker_path),
+                parts=path_parts(tinker_path),
             )
         )
 
@@ -293,7 +301,7 @@ class RestClient:
         if ttl_seconds is not None and not low <= ttl_seconds <= high:
             raise InvalidInputError(f"ttl_seconds must lie in {low} … {high}, got {ttl_seconds}.")
         return self._look(
-            "set_checkpoint_ttl", body={"ttl_seconds": ttl_seconds}, **path_parts(tinker_path)
+            "set_checkpoint_ttl", body={"ttl_seconds": ttl_seconds}, parts=path_parts(tinker_path)
         )
 
     def get_external_weights_urls(self, tinker_path: str) -> Future[ExternalWeightsUrlsResponse]:
@@ -311,7 +319,7 @@ class RestClient:
             raise InvalidInputError(
                 f"{tinker_path!r} was not exported; only external_weights have files."
             )
-        return self._look("get_external_weights_urls", **path_parts(tinker_path))
+        return self._look("get_external_weights_urls", parts=path_parts(tinker_path))
 
     def get_weights_info_by_tinker_path(self, tinker_path: str) -> APIFuture[WeightsInfoResponse]:
         """Base model and adapter shape of saved weights."""
@@ -405,7 +413,7 @@ class RestClient:
         url = reply.headers.get("location")
         if not 300 <= reply.status < 400 or not url:
             raise APIResponseValidationError(
-                (reply.status, dict(reply.headers), reply.content[:2000], None),
+                ReplyParts.of(reply.status, reply.headers, reply.content[:2000], None),
                 None,
                 "The server did not answer with a link to the archive.",
             )
@@ -444,7 +452,11 @@ class RestClient:
     ) -> Future[GetSessionResponse]:
         """Runs and samplers of a session."""
         return self._submit(
-            self._look("get_session", query={"access_scope": access_scope}, session_id=session_id)
+            self._look(
+                "get_session",
+                query={"access_scope": access_scope},
+                parts={"session_id": session_id},
+            )
         )
 
     async def get_session_async(
@@ -452,7 +464,11 @@ class RestClient:
     ) -> GetSessionResponse:
         """Async form of `get_session`."""
         return await self._wait(
-            self._look("get_session", query={"access_scope": access_scope}, session_id=session_id)
+            self._look(
+                "get_session",
+                query={"access_scope": access_scope},
+                parts={"session_id": session_id},
+            )
         )
 
     def search_sessions(self, request: SessionSearchRequest) -> Future[SessionSearchResponse]:
@@ -472,7 +488,9 @@ class RestClient:
         """Move a session to a project."""
         return self._submit(
             self._look(
-                "assign_session_project", body={"project_id": project_id}, session_id=session_id
+                "assign_session_project",
+                body={"project_id": project_id},
+                parts={"session_id": session_id},
             )
         )
 
@@ -480,7 +498,9 @@ class RestClient:
         """Async form of `assign_session_project`."""
         return await self._wait(
             self._look(
-                "assign_session_project", body={"project_id": project_id}, session_id=session_id
+                "assign_session_project",
+                body={"project_id": project_id},
+                parts={"session_id": session_id},
             )
         )
 
@@ -507,12 +527,12 @@ class RestClient:
     def get_sampler(self, sampler_id: str) -> APIFuture[GetSamplerResponse]:
         """What a sampler samples from."""
         return AwaitableConcurrentFuture(
-            self._workspace.submit(self._look("get_sampler", sampler_id=sampler_id))
+            self._workspace.submit(self._look("get_sampler", parts={"sampler_id": sampler_id}))
         )
 
     async def get_sampler_async(self, sampler_id: str) -> GetSamplerResponse:
         """Async form of `get_sampler`."""
-        return await self._wait(self._look("get_sampler", sampler_id=sampler_id))
+        return await self._wait(self._look("get_sampler", parts={"sampler_id": sampler_id}))
 
     def whoami(self) -> APIFuture[WhoamiResponse]:
         """User and organisation of the credential, read from the server's token."""

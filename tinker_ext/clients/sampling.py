@@ -7,7 +7,7 @@ import random
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from tinker_ext import paths
 from tinker_ext._wire.requests import PLAIN, SampleOptions
@@ -27,6 +27,8 @@ from tinker_ext.types.enums import QueueState
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.sampling import SampleResponse, SamplingParams
 from tinker_ext.types.tensor_data import TensorData
+
+T = TypeVar("T")
 
 CLONE_STEP = 1_000_000_000
 """Each copy of a client numbers its requests in a range of its own: copy × 10⁹ (WIRE 4.2)."""
@@ -185,7 +187,7 @@ class SamplingClient:
         target_prompt_logprobs: TensorData | None = None,
         prompt_alt_tokens_k: int = 0,
         prompt_logprobs_last_n: int | None = None,
-    ) -> Future[SampleResponse]:
+    ) -> LightFuture[SampleResponse]:
         """Sample continuations of a prompt.
 
         Args:
@@ -403,7 +405,7 @@ class SamplingClient:
         return revive, (self._state(),)
 
 
-async def _or_cancel(future: Any) -> Any:
+async def _or_cancel(future: LightFuture[T]) -> T:
     try:
         return await future
     except BaseException:

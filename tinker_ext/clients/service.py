@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -99,6 +99,9 @@ class ServiceClient:
 
     def __repr__(self) -> str:
         return f"ServiceClient(base_url={self._workspace.link.base_url!r})"
+
+    def get_telemetry(self) -> None:
+        """Nothing: telemetry is an observer of the connection here."""
 
     # -- the server ------------------------------------------------------------------------
 
@@ -265,11 +268,12 @@ class ServiceClient:
         weights_access_token: str | None,
         optimizer: OptimizerConfig | None,
         with_optimizer: bool = False,
-    ) -> Any:
+    ) -> Coroutine[Any, Any, TrainingClient]:
         models.check_state_path(path)
-        if isinstance(base_model, dict):
+        second: object = base_model
+        if isinstance(second, dict):
             # The second argument was the metadata in the first era.
-            base_model, user_metadata = None, user_metadata or base_model
+            base_model, user_metadata = None, user_metadata or second
         return models.from_state(
             self._workspace,
             path,

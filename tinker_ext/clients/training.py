@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import attrs
+
 from tinker_ext import paths
 from tinker_ext._wire import requests
 from tinker_ext._wire.dialects import Dialect, Wire
@@ -394,7 +396,8 @@ class TrainingClient:
         )
         data = reply.model_data
         if data is not None and data.tokenizer_id:
-            data.tokenizer_id = data.tokenizer_id.split(":", 1)[0]
+            short = attrs.evolve(data, tokenizer_id=data.tokenizer_id.split(":", 1)[0])
+            return attrs.evolve(reply, model_data=short)
         return reply
 
     def get_tokenizer(self) -> Any:
@@ -579,11 +582,15 @@ class TrainingClient:
 
     def _dialect(self) -> Dialect:
         known = self._holder.link.dialect
-        return known or self._holder.submit(self._holder.link.ready()).result()
+        if known is not None:
+            return known
+        return self._holder.submit(self._holder.link.ready()).result()
 
     async def _dialect_async(self) -> Dialect:
         known = self._holder.link.dialect
-        return known or await self._holder.submit(self._holder.link.ready())
+        if known is not None:
+            return known
+        return await self._holder.submit(self._holder.link.ready())
 
     # -- custom loss -----------------------------------------------------------------------
 

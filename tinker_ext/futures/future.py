@@ -23,6 +23,13 @@ _core_threads: set[int] = set()
 """Idents of the threads that run a core loop; waiting on them would wait for ever."""
 
 
+def after_fork() -> None:
+    """Renew what threads of the parent may have held; a child has none of them."""
+    global _LOCK
+    _LOCK = threading.RLock()
+    _core_threads.clear()
+
+
 class LightFuture(concurrent.futures.Future[T]):
     """A `concurrent.futures.Future` that makes its condition only when a thread waits.
 
@@ -40,8 +47,10 @@ class LightFuture(concurrent.futures.Future[T]):
         self.on_cancel: Callable[[], object] | None = None
         self.task: asyncio.Task[Any] | None = None
 
-    @property
-    def _condition(self) -> threading.Condition:
+    def __getattr__(self, name: str) -> Any:
+        if name != "_condition":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        # The base class and `concurrent.futures.wait` lock the condition; few futures get one.
         with _LOCK:
             if self._light_condition is None:
                 self._light_condition = threading.Condition(_LOCK)
@@ -280,5 +289,6 @@ class AwaitableConcurrentFuture(APIFuture[T]):
 
 async def _wait(future: concurrent.futures.Future[T]) -> T:
     if isinstance(future, LightFuture):
-        return await future
+        light: LightFuture[T] = future
+        return await light
     return await asyncio.shield(asyncio.wrap_future(future))

@@ -269,8 +269,7 @@ def shared_loop() -> LoopThread:
 
 
 def _after_fork() -> None:
-    _future._LOCK._at_fork_reinit()  # another thread of the parent may have held it
-    _future._core_threads.clear()
+    _future.after_fork()
     _shared.after_fork()
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import attrs
 import orjson
 
+from tinker_ext._reply_parts import ReplyParts
 from tinker_ext.errors import (
     APIResponseValidationError,
     FutureExpiredError,
@@ -165,7 +166,7 @@ def broken(
     said = content[:200].decode("utf-8", "replace")
     why = str(cause)[:300]
     error = APIResponseValidationError(
-        (status, dict(headers), content[:2000], None),
+        ReplyParts.of(status, headers, content[:2000], None),
         said,
         f"The reply does not read as {expected}: {type(cause).__name__}: {why}. "
         f"It starts with {said!r}.",

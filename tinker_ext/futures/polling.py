@@ -213,7 +213,6 @@ class _Poll:
             lane=Lane.POLL,
             timeout=min(self._link.config.poll_timeout, left),
             retry=RetryRule.POLL,
-            idempotency_key=self._request_id,
         )
 
     def _pace_for(self, reply: Reply) -> None:

@@ -25,9 +25,7 @@ class RetryConfig:
         retryable_exceptions: Kept for compatibility.
     """
 
-    max_connections: int | None = attrs.field(
-        default=1000, validator=attrs.validators.optional(attrs.validators.gt(0))
-    )
+    max_connections: int | None = attrs.field(default=1000)
     progress_timeout: float = 7200.0
     retry_delay_base: float = 0.5
     retry_delay_max: float = 10.0
@@ -35,3 +33,8 @@ class RetryConfig:
     enable_retry_logic: bool = True
     enable_stuck_detection: bool = True
     retryable_exceptions: tuple[type[Exception], ...] = RETRYABLE
+
+    @max_connections.validator
+    def _check(self, _: object, value: int | None) -> None:
+        if value is not None and value <= 0:
+            raise ValueError(f"max_connections must be more than 0, got {value}")

@@ -398,7 +398,6 @@ class SamplePool:
             lane=Lane.SAMPLE,
             timeout=_SAMPLE.seconds,
             retry=RetryRule.DEDUPE,
-            idempotency_key=None if sample.seq_id is None else f"{source.key}-{sample.seq_id}",
         )
 
     def close(self, error: TinkerError) -> None:

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._transport import ByteBudget, Call, Lane, Reply, RetryRule, sent_of
 from tinker_ext._wire.dialects import Seq, Wire
 from tinker_ext._wire.operations import operation
@@ -112,6 +113,8 @@ class Turns:
         self._unsettled: deque[_Post] = deque()
         self._bytes = ByteBudget(link.config.train_bytes_in_flight)
         self._closed: TinkerError | None = None
+        # Not the model id: text of a server never becomes a header.
+        self._run_key = f"tinker-ext-{link.rng.getrandbits(64):016x}"
         self.listeners: list[Callable[[str, str, int, str | None], object]] = []
         """Called as (event, operation, seq_id, request_id): leaving, accepted, done, failed."""
         link.book.add_queue(self._queued_entries)
@@ -317,7 +320,7 @@ class Turns:
         request_id = body.request_id
         if not isinstance(request_id, str) or not request_id:
             raise APIResponseValidationError(
-                (reply.status, dict(reply.headers), reply.content[:2000], None),
+                ReplyParts.of(reply.status, reply.headers, reply.content[:2000], None),
                 None,
                 f"The server accepted {post.payload and post.payload.operation} without a "
                 f"request_id it can be asked for.",
@@ -339,7 +342,7 @@ class Turns:
             lane=Lane.TRAIN,
             timeout=op.seconds,
             retry=RetryRule.FINAL409 if self._resends() else RetryRule.UNSAFE,
-            idempotency_key=f"{self.model_id}-{post.seq_id}",
+            idempotency_key=f"{self._run_key}-{post.seq_id}",
         )
         if post.ticket is not None:
             post.ticket.entry.attempt += 1
