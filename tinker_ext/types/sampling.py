@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, cast
 
@@ -97,7 +98,15 @@ class PromptAltTokens:
     logprobs: TensorData
 
 
-@attrs.frozen(eq=False, repr=False)
+def _first_era(what: str, names: str) -> None:
+    warnings.warn(
+        f"{what}({names}=…) is how clients of the first era built it; pass arrays instead.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+
+
+@attrs.frozen(eq=False, repr=False, init=False)
 class SampledSequence:
     """One sampled sequence; the lists are made from the arrays when first read.
 
@@ -107,13 +116,42 @@ class SampledSequence:
     """
 
     stop_reason: StopReason
-    sequence_id: str
+    sequence_id: str = ""
     tokens_np: npt.NDArray[Any] | None = None
     logprobs_np: npt.NDArray[Any] | None = None
     topk_logprobs_np: TopkLogprobs | None = None
     _tokens_list: list[int] | None = attrs.field(default=None, alias="_tokens_list")
     _logprobs_list: list[float] | None = attrs.field(default=None, alias="_logprobs_list")
     _topk_logprobs_list: TopkList | None = attrs.field(default=None, alias="_topk_logprobs_list")
+
+    def __init__(
+        self,
+        stop_reason: StopReason,
+        sequence_id: str = "",
+        tokens_np: npt.NDArray[Any] | None = None,
+        logprobs_np: npt.NDArray[Any] | None = None,
+        topk_logprobs_np: TopkLogprobs | None = None,
+        _tokens_list: list[int] | None = None,
+        _logprobs_list: list[float] | None = None,
+        _topk_logprobs_list: TopkList | None = None,
+        *,
+        tokens: Sequence[int] | None = None,
+        logprobs: Sequence[float] | None = None,
+    ) -> None:
+        if tokens is not None or logprobs is not None:
+            _first_era("SampledSequence", "tokens, logprobs")
+            _tokens_list = None if tokens is None else list(tokens)
+            _logprobs_list = None if logprobs is None else list(logprobs)
+        self.__attrs_init__(
+            stop_reason,
+            sequence_id,
+            tokens_np,
+            logprobs_np,
+            topk_logprobs_np,
+            _tokens_list,
+            _logprobs_list,
+            _topk_logprobs_list,
+        )
 
     @property
     def tokens(self) -> list[int]:
@@ -157,7 +195,7 @@ class SampledSequence:
         )
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, init=False)
 class SampleResponse:
     """The sequences of one sample call and what was asked about its prompt.
 
@@ -166,7 +204,7 @@ class SampleResponse:
         prompt_cache_hit_tokens: Prompt tokens the server did not have to compute again.
     """
 
-    sequences: Sequence[SampledSequence] = attrs.field(converter=list)
+    sequences: Sequence[SampledSequence]
     prompt_logprobs_np: npt.NDArray[Any] | None = None
     topk_prompt_logprobs_np: TopkLogprobs | None = None
     target_prompt_logprobs: TensorData | None = None
@@ -178,6 +216,36 @@ class SampleResponse:
     _topk_prompt_logprobs_list: TopkList | None = attrs.field(
         default=None, alias="_topk_prompt_logprobs_list"
     )
+
+    def __init__(
+        self,
+        sequences: Sequence[SampledSequence],
+        prompt_logprobs_np: npt.NDArray[Any] | None = None,
+        topk_prompt_logprobs_np: TopkLogprobs | None = None,
+        target_prompt_logprobs: TensorData | None = None,
+        prompt_cache_hit_tokens: int = 0,
+        prompt_alt_tokens: PromptAltTokens | None = None,
+        _prompt_logprobs_list: list[float | None] | None = None,
+        _topk_prompt_logprobs_list: TopkList | None = None,
+        *,
+        type: Literal["sample"] = "sample",
+        prompt_logprobs: Sequence[float | None] | None = None,
+        topk_prompt_logprobs: TopkList | None = None,
+    ) -> None:
+        if prompt_logprobs is not None or topk_prompt_logprobs is not None:
+            _first_era("SampleResponse", "prompt_logprobs, topk_prompt_logprobs")
+            _prompt_logprobs_list = None if prompt_logprobs is None else list(prompt_logprobs)
+            _topk_prompt_logprobs_list = topk_prompt_logprobs
+        self.__attrs_init__(
+            list(sequences),
+            prompt_logprobs_np,
+            topk_prompt_logprobs_np,
+            target_prompt_logprobs,
+            prompt_cache_hit_tokens,
+            prompt_alt_tokens,
+            _prompt_logprobs_list,
+            _topk_prompt_logprobs_list,
+        )
 
     @property
     def type(self) -> Literal["sample"]:

@@ -1,0 +1,42 @@
+"""`tinker.auth`: which credential is configured, and whether the server accepts it."""
+
+from __future__ import annotations
+
+import os
+
+from tinker_ext import auth
+from tinker_ext.errors import TinkerError
+
+
+def get_tinker_token() -> str | None:
+    """The configured key, or None; runs no credential command and asks no server."""
+    try:
+        return os.environ.get("TINKER_API_KEY") or auth.default_key()
+    except (OSError, TinkerError, ValueError):
+        return None
+
+
+def tinker_has_credentials() -> bool:
+    """Whether a credential is configured; a credential command counts without being run."""
+    try:
+        return auth.has_credentials()
+    except (OSError, TinkerError, ValueError):
+        return False
+
+
+def raise_if_tinker_not_accessible() -> None:
+    """Ask the server for its capabilities once.
+
+    Raises:
+        TinkerError: No credential is configured, the server refuses it, the account is not set
+            up, or the server cannot be reached; the class says which.
+    """
+    from tinker_ext.clients.service import ServiceClient
+
+    try:
+        with ServiceClient() as client:
+            client.get_server_capabilities()
+    except TinkerError:
+        raise
+    except (OSError, ValueError) as error:
+        raise TinkerError(str(error)) from error

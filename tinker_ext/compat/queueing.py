@@ -1,0 +1,110 @@
+"""Observers and retry helpers under the names of `tinker.lib`, for code that imports them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
+
+from tinker_ext.errors import APIStatusError, RequestFailedError
+from tinker_ext.sessions.retry_config import RetryConfig
+from tinker_ext.types.enums import QueueState, RequestErrorCategory
+
+T = TypeVar("T")
+
+log = logging.getLogger("tinker_ext.compat")
+LOG_EVERY_S = 60.0
+DEFAULT = RetryConfig()
+
+
+class QueueStateObserver(ABC):
+    """Is told when a request of a client starts or stops waiting in the server's queue."""
+
+    @abstractmethod
+    def on_queue_state_change(
+        self, queue_state: QueueState, queue_state_reason: str | None
+    ) -> None:
+        """Called with the new state and the server's reason, if it gave one."""
+
+
+class QueueStateLogger(QueueStateObserver):
+    """Logs waiting at most once a minute, and never the state `active`."""
+
+    def __init__(self, identifier: str, message_prefix: str = "Operation") -> None:
+        self._what = f"{message_prefix} of {identifier}"
+        self._last = -LOG_EVERY_S
+
+    def on_queue_state_change(
+        self, queue_state: QueueState, queue_state_reason: str | None
+    ) -> None:
+        """Write one line unless the last one is less than a minute old."""
+        if queue_state == QueueState.ACTIVE or time.monotonic() - self._last < LOG_EVERY_S:
+            return
+        self._last = time.monotonic()
+        reason = queue_state_reason or "the server gave no reason"
+        log.warning("%s waits (%s): %s", self._what, queue_state.value, reason)
+
+
+def is_retryable_status_code(status_code: int) -> bool:
+    """Whether a request that got this status may be sent again."""
+    return status_code in (408, 409, 429) or 500 <= status_code < 600
+
+
+def is_user_error(exception: BaseException) -> bool:
+    """Whether the request itself is at fault, so that sending it again cannot help."""
+    if isinstance(exception, APIStatusError):
+        return 400 <= exception.status_code < 500 and exception.status_code not in (408, 429)
+    return (
+        isinstance(exception, RequestFailedError)
+        and exception.category == RequestErrorCategory.User
+    )
+
+
+class RetryHandler(Generic[T]):
+    """Runs a coroutine function again while its failure allows it, with growing pauses."""
+
+    def __init__(
+        self, config: RetryConfig = DEFAULT, name: str = "default", telemetry: Any = None
+    ) -> None:
+        self.config = config
+        self.name = name
+        self._telemetry = telemetry
+        self._random = random.Random()
+        self._slots = asyncio.Semaphore(self.config.max_connections or 1000)
+
+    def get_telemetry(self) -> Any:
+        """What was passed as `telemetry`."""
+        return self._telemetry
+
+    def _retryable(self, error: Exception) -> bool:
+        if isinstance(error, APIStatusError):
+            return is_retryable_status_code(error.status_code)
+        return isinstance(error, self.config.retryable_exceptions)
+
+    async def execute(self, func: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+        """Await `func(*args, **kwargs)` until it succeeds.
+
+        Raises:
+            Exception: What `func` raised last, when sending again cannot help, retries are off or
+                `progress_timeout` seconds have passed.
+        """
+        clock = asyncio.get_running_loop().time
+        began, delay = clock(), self.config.retry_delay_base
+        async with self._slots:
+            while True:
+                try:
+                    return await func(*args, **kwargs)
+                except Exception as error:
+                    spent = clock() - began
+                    late = (
+                        self.config.enable_stuck_detection and spent > self.config.progress_timeout
+                    )
+                    if late or not self.config.enable_retry_logic or not self._retryable(error):
+                        raise
+                spread = self.config.jitter_factor * delay
+                await asyncio.sleep(max(0.0, delay + self._random.uniform(-spread, spread)))
+                delay = min(delay * 2, self.config.retry_delay_max)

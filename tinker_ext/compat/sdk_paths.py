@@ -1,0 +1,122 @@
+"""Which names each other module of the official SDK shows, and where ours live.
+
+`SDK_PATHS` lists the modules outside `tinker.types`; `ALIASES` says where a name is found when
+that is not `tinker_ext.types`; `DROPPED` holds what 0.4.1 had and 0.36.0 dropped.
+"""
+
+from __future__ import annotations
+
+ERRORS = """
+    APIConnectionError APIError APIResponseValidationError APIStatusError APITimeoutError
+    AuthenticationError BadRequestError BillingError ConflictError InternalServerError
+    NotFoundError PermissionDeniedError RateLimitError RequestFailedError TinkerError
+    UnprocessableEntityError
+"""
+CLIENTS = "AdminClient RestClient SamplingClient ServiceClient TrainingClient"
+FUTURES = "APIFuture AwaitableConcurrentFuture"
+
+TOP = f"""
+    {CLIENTS} APIFuture LossHandle PerDatumLossFn auth AdamOptimizerConfig AdamParams
+    DimuonOptimizerConfig DimuonParams OptimParams Checkpoint CheckpointType Datum DmelChunk
+    EncodedTextChunk ForwardBackwardOutput SampledProvenanceSpan LoraConfig ModelID ModelInput
+    ModelInputChunk OptimStepRequest OptimStepResponse ParsedCheckpointTinkerPath
+    PromptProvenanceSpan SampledSequence SampleRequest SampleResponse SamplingParams StopReason
+    TensorData TensorDtype TrainingRun Timeout RequestOptions {ERRORS} ExperimentalWarning types
+"""
+
+SDK_PATHS = {
+    "tinker": TOP.replace(" auth ", " ").replace(" types\n", " "),
+    "tinker._constants": "DEFAULT_CONNECTION_LIMITS DEFAULT_MAX_RETRIES DEFAULT_TIMEOUT",
+    "tinker._exceptions": ERRORS,
+    "tinker._types": "NOT_GIVEN NotGiven Omit RequestOptions Timeout",
+    "tinker._version": "",
+    "tinker.auth": "get_tinker_token raise_if_tinker_not_accessible tinker_has_credentials",
+    "tinker.lib.api_future_impl": "APIFuture QueueState QueueStateObserver RetryableException",
+    "tinker.lib.chunked_fwdbwd_helpers": "combine_fwd_bwd_output_results",
+    "tinker.lib.console_urls": """
+        api_key_console_url checkpoint_console_url checkpoint_playground_url
+        new_api_key_console_url session_console_url sessions_console_url
+        training_run_console_url
+    """,
+    "tinker.lib.experimental": "ExperimentalWarning",
+    "tinker.lib.public_interfaces": f"{CLIENTS} {FUTURES} LossHandle PerDatumLossFn",
+    "tinker.lib.public_interfaces.admin_client": f"AdminClient {FUTURES}",
+    "tinker.lib.public_interfaces.api_future": FUTURES,
+    "tinker.lib.public_interfaces.custom_loss": "LossHandle PerDatumLossFn",
+    "tinker.lib.public_interfaces.rest_client": f"RestClient {FUTURES}",
+    "tinker.lib.public_interfaces.sampling_client": f"""
+        SamplingClient RetryConfig RetryHandler QueueState QueueStateObserver {FUTURES}
+    """,
+    "tinker.lib.public_interfaces.service_client": f"""
+        ServiceClient TrainingClient SamplingClient RestClient RetryConfig LossHandle
+        PerDatumLossFn {FUTURES}
+    """,
+    "tinker.lib.public_interfaces.training_client": f"""
+        TrainingClient SamplingClient RetryConfig LossHandle OptimParamsBase
+        combine_fwd_bwd_output_results {FUTURES}
+    """,
+    "tinker.lib.queue_state_logger": "QueueState QueueStateLogger QueueStateObserver",
+    "tinker.lib.retry_handler": """
+        DEFAULT_CONNECTION_LIMITS RetryConfig RetryHandler RetryableException
+        is_retryable_status_code is_user_error
+    """,
+    "tinker.lib.retryable_exception": "RetryableException",
+    "tinker.lib.telemetry": "is_user_error",
+}
+
+_HOMES = {
+    "tinker_ext.errors": f"{ERRORS} ExperimentalWarning RetryableException",
+    "tinker_ext.futures.future": FUTURES,
+    "tinker_ext.clients.losses": "LossHandle PerDatumLossFn",
+    "tinker_ext.sessions.retry_config": "RetryConfig",
+    "tinker_ext.compat.access": """
+        get_tinker_token raise_if_tinker_not_accessible tinker_has_credentials
+    """,
+    "tinker_ext.compat.constants": """
+        DEFAULT_CONNECTION_LIMITS DEFAULT_MAX_RETRIES DEFAULT_TIMEOUT NOT_GIVEN NotGiven Omit
+        RequestOptions
+    """,
+    "tinker_ext.compat.queueing": """
+        QueueStateLogger QueueStateObserver RetryHandler is_retryable_status_code is_user_error
+    """,
+}
+
+ALIASES = {name: f"{home}:{name}" for home, names in _HOMES.items() for name in names.split()} | {
+    "AdminClient": "tinker_ext.clients.admin:AdminClient",
+    "RestClient": "tinker_ext.clients.rest:RestClient",
+    "SamplingClient": "tinker_ext.clients.sampling:SamplingClient",
+    "ServiceClient": "tinker_ext.clients.service:ServiceClient",
+    "TrainingClient": "tinker_ext.clients.training:TrainingClient",
+    "Timeout": "httpx:Timeout",
+    "api_key_console_url": "tinker_ext.paths:key_url",
+    "checkpoint_console_url": "tinker_ext.paths:checkpoint_url",
+    "checkpoint_playground_url": "tinker_ext.paths:playground_url",
+    "combine_fwd_bwd_output_results": "tinker_ext.batch.merge:merge",
+    "new_api_key_console_url": "tinker_ext.paths:new_key_url",
+    "session_console_url": "tinker_ext.paths:session_url",
+    "sessions_console_url": "tinker_ext.paths:sessions_url",
+    "training_run_console_url": "tinker_ext.paths:training_run_url",
+}
+
+DROPPED = {
+    "tinker": {
+        "BaseModel": "pydantic:BaseModel",
+        "DEFAULT_CONNECTION_LIMITS": "tinker_ext.compat.constants:DEFAULT_CONNECTION_LIMITS",
+        "DEFAULT_MAX_RETRIES": "tinker_ext.compat.constants:DEFAULT_MAX_RETRIES",
+        "DEFAULT_TIMEOUT": "tinker_ext.compat.constants:DEFAULT_TIMEOUT",
+        "NOT_GIVEN": "tinker_ext.compat.constants:NOT_GIVEN",
+        "NoneType": "types:NoneType",
+        "NotGiven": "tinker_ext.compat.constants:NotGiven",
+        "Omit": "tinker_ext.compat.constants:Omit",
+        "ProxiesTypes": "tinker_ext.compat.constants:ProxiesTypes",
+        "Transport": "httpx:BaseTransport",
+        "file_from_path": "tinker_ext.compat.constants:file_from_path",
+    },
+    "tinker.types": {
+        "CheckpointArchiveUrlResponse": "tinker_ext.types:CheckpointArchiveUrlResponse",
+    },
+}
+"""What 0.4.1 showed and 0.36.0 no longer does; reading one warns."""
+
+# What `from module import *` gives, where the official list is shorter than the module.
+PUBLIC = {"tinker": [*TOP.split(), "__title__", "__version__"]}
