@@ -1,0 +1,57 @@
+"""One run of the program: the root command, and every error turned into a line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from tinker_ext._version import __version__
+from tinker_ext.cli import PROGRAM
+from tinker_ext.cli.failures import EXIT_INTERRUPTED, report
+from tinker_ext.cli.lazy import NAMES, Root, format_option, screen_of
+from tinker_ext.cli.screen import Screen
+
+
+@click.command(cls=Root, name=PROGRAM, context_settings=NAMES, params=[format_option()])
+@click.option("--base-url", metavar="URL", help="The server; by default TINKER_BASE_URL.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
+@click.pass_context
+def root(context: click.Context, base_url: str | None, debug: bool) -> None:
+    """One client for every Tinker server."""
+    screen = screen_of(context)
+    screen.debug = debug
+    screen.base_url = base_url
+
+
+def run(words: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    screen = Screen()
+    # A warning of the library is for programmers; commands say such things themselves.
+    import warnings
+
+    warnings.filterwarnings("ignore", message="No API key and no base URL", category=UserWarning)
+    try:
+        result: Any = root.main(
+            args=list(words), prog_name=PROGRAM, standalone_mode=False, obj=screen
+        )
+        sys.stdout.flush()
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of a pipe left early, as `| head` does. Python would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except (KeyboardInterrupt, click.Abort):
+        print("\nInterrupted.", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        return report(error, debug=screen.debug or "--debug" in words)
+    return result if isinstance(result, int) else 0

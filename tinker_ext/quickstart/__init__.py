@@ -1,0 +1,7 @@
+"""The first five minutes: a small data set, a lesson trained on it, and pictures of the loss."""
+
+from __future__ import annotations
+
+from tinker_ext.quickstart.data import animals
+
+__all__ = ["animals"]
