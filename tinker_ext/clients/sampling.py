@@ -141,7 +141,7 @@ class SamplingClient:
             _address(model_path, base_model)
         return AwaitableConcurrentFuture(
             holder.submit(
-                SamplingClient.make(
+                SamplingClient._make(
                     holder,
                     model_path=model_path,
                     base_model=base_model,
@@ -153,7 +153,7 @@ class SamplingClient:
         )
 
     @staticmethod
-    async def make(
+    async def _make(
         holder: Workspace,
         *,
         model_path: str | None = None,

@@ -502,7 +502,7 @@ class TrainingClient:
         self, saved: Any, retry_config: RetryConfig | None, record_stability_info: bool
     ) -> SamplingClient:
         reply = await saved
-        return await SamplingClient.make(
+        return await SamplingClient.create(
             self._holder,
             sampling_session_id=reply.sampling_session_id,
             # A server without ephemeral sessions answers with a path instead.
