@@ -24,6 +24,7 @@ TinkerError                          everything this package raises on purpose
 │   └── StallError                   … and nothing had moved meanwhile
 ├── FeatureMissingError              this server has no X
 ├── UnsafeToRetryError               sending again might train twice
+├── BudgetExceededError              a call could use more than the budget allows
 ├── ClientClosedError                used after close                 (also a RuntimeError)
 │   └── SessionEndedError            the server ended the session
 ├── InvalidInputError                a bad argument, found before sending (also a ValueError)
@@ -397,6 +398,12 @@ class UnsafeToRetryError(TinkerError):
     """Whether the server did the work is unknown, and sending it again might do it twice."""
 
     default_hint = "Look at the state of the run, then continue from a checkpoint."
+
+
+class BudgetExceededError(TinkerError):
+    """A call could use more than the budget allows; found before a byte was sent."""
+
+    default_hint = "Raise the budget of the ServiceClient, or make the call smaller."
 
 
 class ClientClosedError(TinkerError, RuntimeError):

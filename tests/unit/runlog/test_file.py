@@ -1,0 +1,78 @@
+"""The run log file: whole lines, continued files, patient readers."""
+
+import json
+import logging
+import multiprocessing
+
+import numpy as np
+
+from tinker_ext.runlog import RunLog, last_steps, read
+
+
+def test_lines_are_json_and_numbers_json_lacks_are_null(tmp_path):
+    """M34: every line is an object that any JSON reader takes."""
+    log = RunLog(tmp_path / "deep" / "metrics.jsonl")
+    log.write("operation", loss=float("nan"), metrics={"a": np.float32(1.5), "b": float("inf")})
+    log.close()
+    (line,) = log.path.read_text().splitlines()
+    record = json.loads(line, parse_constant=lambda _: 1 / 0)
+    assert record["loss"] is None
+    assert record["metrics"] == {"a": 1.5, "b": None}
+    assert record["time"] > 0
+
+
+def test_a_directory_means_metrics_jsonl_in_it(tmp_path):
+    """M34: the file is called metrics.jsonl unless the user names one."""
+    RunLog(tmp_path).write("step", step=1)
+    assert [line["step"] for line in read(tmp_path)] == [1]
+    assert (tmp_path / "metrics.jsonl").exists()
+
+
+def test_a_torn_last_line_costs_that_line_only(tmp_path):
+    """M34: a log whose writer was killed is read and continued."""
+    path = tmp_path / "m.jsonl"
+    path.write_text('{"type":"step","step":1,"target":"m"}\n{"type":"step","st')
+    assert [line["step"] for line in read(path)] == [1]
+    RunLog(path).write("step", step=2, target="m")
+    assert [line["step"] for line in read(path)] == [1, 2]
+    assert last_steps(path) == {"m": 2}
+
+
+def test_foreign_lines_are_passed_over(tmp_path):
+    """M34: a reader leaves out what it does not know."""
+    path = tmp_path / "m.jsonl"
+    path.write_text('[1]\n{"step": 3}\n\nnoise\n{"type":"step","step":4}\n')
+    assert [line["step"] for line in read(path)] == [4]
+    assert last_steps(tmp_path / "none.jsonl") == {}
+
+
+def _append(path, name, count):
+    log = RunLog(path)
+    for number in range(count):
+        log.write("operation", operation=name, number=number, padding="x" * 300)
+
+
+def test_processes_append_whole_lines(tmp_path):
+    """M34: lines of several writers never mix."""
+    path = tmp_path / "m.jsonl"
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=_append, args=(path, str(i), 200)) for i in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    lines = list(read(path))
+    assert len(lines) == len(path.read_text().splitlines()) == 600
+    assert {(line["operation"], line["number"]) for line in lines} == {
+        (str(i), n) for i in range(3) for n in range(200)
+    }
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(tmp_path, caplog):
+    """M34: a full or missing disk is reported once, and the run goes on."""
+    (tmp_path / "file").write_text("")
+    log = RunLog(tmp_path / "file" / "metrics.jsonl")
+    with caplog.at_level(logging.WARNING, "tinker_ext"):
+        log.write("step", step=1)
+        log.write("step", step=2)
+    assert len(caplog.records) == 1
