@@ -106,7 +106,9 @@ def evaluate(
     """
     logprobs = _logprobs(data, forward)
     if backend == "auto":
-        backend = "torch" if importlib.util.find_spec("torch") is not None else "numpy"
+        spec = importlib.util.find_spec("torch")
+        # A bare directory of that name (a namespace package) is not the library.
+        backend = "torch" if spec is not None and spec.origin is not None else "numpy"
     if backend == "torch":
         return _with_torch(loss_fn, list(data), logprobs)
     returned = loss_fn(list(data), [values.copy() for values in logprobs])

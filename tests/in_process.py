@@ -1,0 +1,82 @@
+"""Clients on an in-process server and a virtual clock, for tests that must repeat themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import httpx
+from virtual_clock import VirtualClockLoop, run_virtual
+
+from tinker_ext import AdamParams, Datum, ModelInput, ServiceClient
+from tinker_ext.futures.loop import InlineRuntime
+from tinker_ext.mock import App, Settings, create_app
+
+T = TypeVar("T")
+
+MODEL = "tinker-ext/tiny"
+WIRES = ("json", "proto")
+
+
+def datum(length: int = 4, first: int = 1) -> Datum:
+    """A small training example."""
+    tokens = [first + i for i in range(length)]
+    return Datum(
+        ModelInput.from_ints(tokens),
+        {"target_tokens": [t + 1 for t in tokens], "weights": [1.0] * length},
+    )
+
+
+def adam(rate: float = 1e-2) -> AdamParams:
+    """Parameters of one step."""
+    return AdamParams(learning_rate=rate)
+
+
+def server(**settings: Any) -> App:
+    """An application that computes inside the request, so that one seed is one execution."""
+    return create_app(Settings(inline_engine=True, **settings))
+
+
+def client(app: Any, **options: Any) -> ServiceClient:
+    """A client of an application, on the running loop."""
+    options.setdefault("api_key", "tml-test")
+    return ServiceClient(
+        base_url="http://server.test",
+        transport=app if isinstance(app, httpx.AsyncBaseTransport) else httpx.ASGITransport(app),
+        rng=random.Random(7),
+        _runtime=InlineRuntime(asyncio.get_running_loop()),
+        **options,
+    )
+
+
+def run(scenario: Callable[[], Awaitable[T]]) -> T:
+    """Run a scenario on a fresh virtual clock."""
+
+    async def main() -> T:
+        return await scenario()
+
+    return run_virtual(main())
+
+
+def seqs(app: App, model_id: str) -> list[int | None]:
+    """The seq ids that took effect on a model, in the order they did."""
+    return [effect.seq for effect in app.log.training(model_id)]
+
+
+class SteppingLoop(VirtualClockLoop):
+    """Counts its iterations and cancels a task at a chosen one: every await point, in turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+        self.cancel_at: int | None = None
+        self.victim: asyncio.Task[Any] | None = None
+
+    def _run_once(self) -> None:
+        if self.victim is not None and not self.victim.done():
+            self.steps += 1
+            if self.steps == self.cancel_at:
+                self.victim.cancel()
+        super()._run_once()
