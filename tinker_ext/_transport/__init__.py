@@ -14,8 +14,9 @@ from tinker_ext._transport.faults import (
     sent_of,
 )
 from tinker_ext._transport.gate import RetryBudget, shared_budget
+from tinker_ext._transport.headers import Credentials
 from tinker_ext._transport.http import HttpTransport
-from tinker_ext._transport.lanes import Connection, Credentials
+from tinker_ext._transport.lanes import Connection
 from tinker_ext._transport.limits import (
     AdaptiveLimit,
     ByteBudget,
@@ -25,6 +26,7 @@ from tinker_ext._transport.limits import (
 )
 from tinker_ext._transport.messages import Call, Lane, Reply, RetryRule
 from tinker_ext._transport.observe import LoggingObserver, Observer, Observers
+from tinker_ext._transport.ports import LaneSettings
 from tinker_ext._transport.retry import Accept, Fail, Retry, verdict
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "HttpTransport",
     "Lane",
     "LaneBusyError",
+    "LaneSettings",
     "LoggingObserver",
     "MalformedReplyError",
     "Observer",

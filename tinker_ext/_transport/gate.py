@@ -13,7 +13,9 @@ import asyncio
 from collections import deque
 from weakref import WeakKeyDictionary
 
-from tinker_ext._transport.messages import Lane
+from tinker_ext._transport.faults import LaneBusyError
+from tinker_ext._transport.messages import Lane, Reply
+from tinker_ext.errors import APIConnectionError
 
 
 class _LaneHealth:
@@ -79,6 +81,15 @@ class RetryBudget:
         health.streak += 1
         if health.sick_since is None and health.streak >= self.streak:
             self._fall_sick(lane, health)
+
+    def note_outcome(
+        self, lane: Lane, reply: Reply | None, error: Exception | None, started: float
+    ) -> None:
+        """Learn from what an attempt came to; a failure on our own side says nothing."""
+        if reply is not None:
+            self.note(lane, ok=reply.status < 500, started=started)
+        elif isinstance(error, APIConnectionError) and not isinstance(error, LaneBusyError):
+            self.note(lane, ok=False, started=started)
 
     def _fall_sick(self, lane: Lane, health: _LaneHealth) -> None:
         loop = asyncio.get_running_loop()

@@ -18,7 +18,6 @@ from tinker_ext._transport.faults import (
     ConnectError,
     ConnectionLostError,
     ExchangeTimeoutError,
-    LaneBusyError,
 )
 from tinker_ext._transport.inflate import ACCEPT_ENCODING
 from tinker_ext._transport.limits import FairQueue
@@ -28,20 +27,6 @@ from tinker_ext.errors import ClientClosedError
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_MAX_REPLY_BYTES = 512 * 1024 * 1024
 _HOP_HEADERS = {"connection", "transfer-encoding", "content-length", "host", "keep-alive"}
-
-
-async def wait_for_slot(queue: FairQueue, deadline: float | None) -> None:
-    """Take a slot of a lane.
-
-    Raises:
-        LaneBusyError: None came free before the deadline.
-    """
-    try:
-        await queue.acquire(deadline=deadline)
-    except TimeoutError:
-        raise LaneBusyError(
-            f"all {queue.limit} connections of the lane are busy, {queue.waiting} calls wait"
-        ) from None
 
 
 class HttpTransport(httpx.AsyncBaseTransport):
@@ -111,8 +96,38 @@ class HttpTransport(httpx.AsyncBaseTransport):
             MalformedReplyError: Garbage, cut short, or a length that lies.
             ReplyTooLargeError: More bytes than allowed, also after unpacking.
             ExchangeTimeoutError: Not finished in time.
-            LaneBusyError: No connection came free before the deadline.
+            TimeoutError: No connection came free before the deadline.
         """
+        await self.queue.acquire(deadline=deadline)
+        try:
+            return await self.send_held(
+                method,
+                target,
+                headers,
+                content,
+                timeout=timeout,
+                deadline=deadline,
+                replay=replay,
+                max_idle=max_idle,
+                max_reply_bytes=max_reply_bytes,
+            )
+        finally:
+            self.queue.release()
+
+    async def send_held(
+        self,
+        method: str,
+        target: str,
+        headers: bytes,
+        content: bytes | None,
+        *,
+        timeout: float,
+        deadline: float | None = None,
+        replay: bool = False,
+        max_idle: float | None = None,
+        max_reply_bytes: int | None = None,
+    ) -> RawReply:
+        """Do what `send_raw` does for a caller that holds a slot of `queue`."""
         head = b"%b %b%b%b" % (method.encode(), target.encode(), self._host_line, headers)
         if content is not None:
             head += b"Content-Length: %d\r\n\r\n" % len(content)
@@ -121,26 +136,22 @@ class HttpTransport(httpx.AsyncBaseTransport):
         else:
             head += b"\r\n"
         limit = self._max_reply_bytes if max_reply_bytes is None else max_reply_bytes
-        if not self.queue.try_acquire():
-            await wait_for_slot(self.queue, deadline)
-        try:
-            if self._closed:
-                raise ClientClosedError("the connection pool is closed")
-            loop = asyncio.get_running_loop()
-            end = loop.time() + timeout
-            if deadline is not None and deadline < end:
-                end = deadline
-            channel = self._take_idle(loop.time(), max_idle)
-            if channel is not None:
-                try:
-                    return await self._run(channel, head, content, end, timeout, limit, method)
-                except ConnectionLostError:
-                    if not replay or channel.exchanges < 2:
-                        raise
-            channel = await self._connect(loop, min(self._connect_timeout, end - loop.time()))
-            return await self._run(channel, head, content, end, timeout, limit, method)
-        finally:
-            self.queue.release()
+        if self._closed:
+            raise ClientClosedError("the connection pool is closed")
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        end = now + timeout
+        if deadline is not None and deadline < end:
+            end = deadline
+        channel = self._take_idle(now, max_idle)
+        if channel is not None:
+            try:
+                return await self._run(channel, head, content, end, timeout, limit, method)
+            except ConnectionLostError:
+                if not replay:
+                    raise
+        channel = await self._connect(loop, min(self._connect_timeout, end - loop.time()))
+        return await self._run(channel, head, content, end, timeout, limit, method)
 
     async def _run(
         self,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 import tenacity
 
-from tinker_ext._transport.faults import LaneBusyError, RedirectRefusedError, sent_of
+from tinker_ext._transport.faults import RedirectRefusedError, sent_of
 from tinker_ext._transport.messages import Lane, Reply, RetryRule
 from tinker_ext.errors import APIConnectionError
 
@@ -249,10 +249,43 @@ class Ended:
     elapsed: float
 
 
+def judge(
+    rule: RetryRule,
+    reply: Reply | None,
+    error: Exception | None,
+    attempt: int,
+    rng: random.Random,
+    timing: Timing = DEFAULT_TIMING,
+) -> Outcome:
+    """Return what an attempt came to, with the verdict on it."""
+    if reply is not None:
+        decision = verdict(
+            rule,
+            status=reply.status,
+            headers=reply.headers,
+            attempt=attempt,
+            jitter=rng.random(),
+            timing=timing,
+        )
+    else:
+        assert error is not None
+        decision = verdict(
+            rule,
+            error=error,
+            attempt=attempt,
+            sent=sent_of(error),
+            jitter=rng.random(),
+            timing=timing,
+        )
+    return Outcome(reply, error, decision)
+
+
 async def run(
     attempt: Callable[[int], Awaitable[Reply]],
     rule: RetryRule,
     *,
+    first: Outcome,
+    began: float,
     lane: Lane,
     deadline: float,
     rng: random.Random,
@@ -265,6 +298,8 @@ async def run(
     Args:
         attempt: Sends the request; gets the number of earlier attempts.
         rule: Row of the table.
+        first: What the first attempt came to.
+        began: Loop time at which the call began.
         lane: Which lane's health the budget looks at.
         deadline: Loop time after which nothing is sent and nobody sleeps.
         rng: Source of jitter.
@@ -276,14 +311,19 @@ async def run(
         The last outcome; the caller turns it into a reply or an error.
     """
     loop = asyncio.get_running_loop()
-    began = loop.time()
-    count = 0
-    counted = 0
+    outcome = first
+    played = False
+    count = counted = 1
     paid_until: float | None = None
 
-    async def once() -> Outcome:
-        nonlocal count, counted
+    async def step() -> Outcome:
+        nonlocal outcome, played, count, counted
+        if not played:
+            played = True
+            return first
         started = loop.time()
+        if started >= deadline:
+            return outcome
         counted += not budget.sick(lane)
         reply: Reply | None = None
         error: Exception | None = None
@@ -292,43 +332,8 @@ async def run(
         except Exception as caught:
             error = caught
         count += 1
-        if reply is not None:
-            decision = verdict(
-                rule,
-                status=reply.status,
-                headers=reply.headers,
-                attempt=count,
-                jitter=rng.random(),
-                timing=timing,
-            )
-            budget.note(lane, ok=reply.status < 500, started=started)
-        else:
-            assert error is not None
-            decision = verdict(
-                rule,
-                error=error,
-                attempt=count,
-                sent=sent_of(error),
-                jitter=rng.random(),
-                timing=timing,
-            )
-            # A lane that is full on our side says nothing about the server.
-            if isinstance(error, APIConnectionError) and not isinstance(error, LaneBusyError):
-                budget.note(lane, ok=False, started=started)
-        return Outcome(reply, error, decision)
-
-    outcome = await once()
-    if not isinstance(outcome.verdict, Retry):
-        return Ended(outcome, count, loop.time() - began)  # the hot path costs no retry machinery
-
-    first = [outcome]
-
-    async def step() -> Outcome:
-        nonlocal outcome
-        if first:
-            return first.pop()
-        if loop.time() < deadline:
-            outcome = await once()
+        outcome = judge(rule, reply, error, count, rng, timing)
+        budget.note_outcome(lane, reply, error, started)
         return outcome
 
     def stop(_: tenacity.RetryCallState) -> bool:

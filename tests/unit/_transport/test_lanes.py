@@ -128,6 +128,24 @@ def test_key_is_asked_for_each_attempt() -> None:
     asyncio.run(main())
 
 
+def test_a_call_with_its_own_key_does_not_ask_for_one() -> None:
+    """M33: the exchange of a key for a token cannot wait for that very token."""
+
+    class Waiting(Key):
+        async def header(self) -> str | None:
+            raise AssertionError("asked")
+
+    async def main() -> None:
+        async with serving(reply()) as server:
+            connection = Connection(server.url, Waiting())
+            call = Call("auth_token", "POST", "/auth/token", b"{}", (("X-API-Key", "tml-own"),))
+            assert (await connection.exchange(call)).status == 200
+            assert server.seen[0].headers["x-api-key"] == "tml-own"
+            await connection.aclose()
+
+    asyncio.run(main())
+
+
 def test_retries_keep_body_and_idempotency_key() -> None:
     """M20: every attempt carries the same bytes and the same key; two calls differ."""
 

@@ -24,7 +24,16 @@ from tinker_ext._transport import (
     RetryBudget,
     RetryRule,
 )
-from tinker_ext._transport.retry import Accept, Fail, Outcome, Retry, Timing, run, verdict
+from tinker_ext._transport.retry import (
+    Accept,
+    Fail,
+    Outcome,
+    Retry,
+    Timing,
+    judge,
+    run,
+    verdict,
+)
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 STATUSES = [200, 201, 204, 299, 300, 302, 400, 401, 402, 403, 404, 408, 409, 410, 413, 422, 429]
@@ -206,6 +215,12 @@ class Script:
         status, headers = play if isinstance(play, tuple) else (play, {})
         return Reply(status, headers, b"")
 
+    async def first(self, rule: RetryRule, rng: random.Random) -> Outcome:
+        try:
+            return judge(rule, await self(0), None, 1, rng)
+        except Exception as error:
+            return judge(rule, None, error, 1, rng)
+
 
 def go(
     script: Script,
@@ -216,13 +231,16 @@ def go(
     heard: list[tuple[int, Outcome]] | None = None,
 ) -> tuple[Outcome, int, float]:
     async def main() -> tuple[Outcome, int, float]:
+        rng, budget = random.Random(3), RetryBudget()
         ended = await run(
             script,
             rule,
+            first=await script.first(rule, rng),
+            began=0.0,
             lane=Lane.TRAIN,
             deadline=deadline,
-            rng=random.Random(3),
-            budget=RetryBudget(),
+            rng=rng,
+            budget=budget,
             timing=timing or Timing(),
             on_retry=None if heard is None else lambda n, o: heard.append((n, o)),
         )
@@ -314,6 +332,8 @@ def test_cancellation_passes_through() -> None:
             run(
                 script,
                 RetryRule.READ,
+                first=await script.first(RetryRule.READ, random.Random(0)),
+                began=0.0,
                 lane=Lane.REST,
                 deadline=300.0,
                 rng=random.Random(0),

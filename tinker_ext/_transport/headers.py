@@ -1,0 +1,81 @@
+"""The headers of a request: common ones, a call's own, the idempotency key and the credential."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from tinker_ext._transport.inflate import ACCEPT_ENCODING
+from tinker_ext._transport.messages import Call
+from tinker_ext._transport.origin import encode_header
+from tinker_ext._version import __version__
+
+
+class Credentials(Protocol):
+    """Gives the value of X-API-Key; see `tinker_ext.auth`."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest that tells credentials apart without showing them."""
+        ...
+
+    async def header(self) -> str | None:
+        """Return the value, or None to send no key."""
+        ...
+
+
+class HeaderBlock:
+    """Builds the header lines of each attempt; the parts that never change are encoded once.
+
+    Args:
+        credentials: Asked for each attempt, since a token may have been renewed meanwhile.
+        extra: Headers of every call; they replace ours of the same name.
+
+    Raises:
+        ConfigurationError: A name or value that would break out of its line.
+    """
+
+    def __init__(
+        self, credentials: Credentials | None, extra: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        self._credentials = credentials
+        self._common = {
+            "accept": ("Accept", "application/json"),
+            "content-type": ("Content-Type", "application/json"),
+            "user-agent": ("User-Agent", f"tinker-ext/{__version__}"),
+            "accept-encoding": ("Accept-Encoding", ACCEPT_ENCODING),
+        }
+        self._common.update((name.lower(), (name, value)) for name, value in extra)
+        self._for_body = _lines(self._common.values())
+        self._for_get = _lines(
+            pair for name, pair in self._common.items() if name != "content-type"
+        )
+        self._key_line: tuple[str | None, str] = (None, "")
+
+    async def build(self, call: Call, earlier: int, idempotency_key: str | None) -> str:
+        """Return all lines but Host and Content-Length, each ending in CRLF."""
+        own_key = False
+        if call.headers:
+            merged = dict(self._common)
+            if call.method == "GET":
+                del merged["content-type"]
+            merged.update((name.lower(), (name, value)) for name, value in call.headers)
+            own_key = any(name.lower() == "x-api-key" for name, _ in call.headers)
+            block = _lines(merged.values())
+        else:
+            block = self._for_get if call.method == "GET" else self._for_body
+        if idempotency_key is not None:
+            block += encode_header("X-Idempotency-Key", idempotency_key)
+        if earlier:
+            block += f"X-Stainless-Retry-Count: {earlier}\r\n"
+        # A call with a key of its own is the one that exchanges it: asking here would wait for it.
+        if self._credentials is not None and not own_key:
+            secret = await self._credentials.header()
+            if secret != self._key_line[0]:
+                self._key_line = (secret, encode_header("X-API-Key", secret) if secret else "")
+            block += self._key_line[1]
+        return block
+
+
+def _lines(pairs: Iterable[tuple[str, str]]) -> str:
+    return "".join(encode_header(name, value) for name, value in pairs)
