@@ -132,9 +132,7 @@ def main() -> None:
     url = f"http://127.0.0.1:{receive.recv()}"
     ways = {"ours": ours, "httpx on ours": ours_under_httpx, "stock httpx": stock_httpx}
     sniffio = importlib.util.find_spec("sniffio") is not None
-    print(
-        f"{os.cpu_count()} cores; sniffio, which speeds up httpx, is {'' if sniffio else 'not '}there"
-    )
+    print(f"{os.cpu_count()} cores; httpx runs {'with' if sniffio else 'without'} sniffio")
     for count in options.samples:
         figures: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
         for _ in range(options.rounds):

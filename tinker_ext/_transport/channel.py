@@ -7,6 +7,7 @@ is not exactly one well-formed message poisons the connection, which is then clo
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import httptools
 
@@ -93,8 +94,7 @@ class Channel(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the open connection."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # other loops have their own class
         self.alive = True
 
     def data_received(self, data: bytes) -> None:

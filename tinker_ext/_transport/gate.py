@@ -31,9 +31,11 @@ class _LaneHealth:
 class RetryBudget:
     """Decides when a retry to one server may leave; shared by all connections to it.
 
+    Args:
+        refund: Part of a retry that each success gives back.
+
     Attributes:
         purse: Retries a healthy lane may make in a burst.
-        refund: Part of a retry that each success gives back.
         streak: Failures in a row that make a lane sick.
         probe_seconds: Pause between probes at the start of an outage.
         longest_probe_seconds: … and when it lasts.
@@ -41,14 +43,14 @@ class RetryBudget:
     """
 
     purse = 10.0
-    refund = 0.5
     streak = 3
     probe_seconds = 0.35
     longest_probe_seconds = 1.0
     release_seconds = 0.5
     _release_step = 0.01
 
-    def __init__(self) -> None:
+    def __init__(self, refund: float = 0.2) -> None:
+        self.refund = refund
         self._lanes: dict[Lane, _LaneHealth] = {}
         self._probing: deque[Lane] = deque()
         self._ticker: asyncio.TimerHandle | None = None
@@ -193,7 +195,10 @@ def _pop(line: deque[asyncio.Future[None]]) -> bool:
 _budgets: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, RetryBudget]] = WeakKeyDictionary()
 
 
-def shared_budget(base_url: str) -> RetryBudget:
-    """Return the one budget of the running loop for a server."""
+def shared_budget(base_url: str, refund: float = 0.2) -> RetryBudget:
+    """Return the one budget of the running loop for a server; the first user sets `refund`."""
     table = _budgets.setdefault(asyncio.get_running_loop(), {})
-    return table.setdefault(base_url, RetryBudget())
+    budget = table.get(base_url)
+    if budget is None:
+        budget = table[base_url] = RetryBudget(refund)
+    return budget

@@ -214,8 +214,9 @@ class HttpTransport(httpx.AsyncBaseTransport):
         host = origin.host.strip("[]")
         if origin.secure and self._ssl is None:
             self._ssl = httpx.create_ssl_context()
-        # A kept connection that is too old for this request makes room for the new one.
-        if self._idle and len(self._idle) + len(self._busy) >= self.queue.limit:
+        # A kept connection that is too old for this request makes room for the new one; every
+        # slot held is a connection open or opening, this one included.
+        if self._idle and len(self._idle) + self.queue.held > self.queue.limit:
             self._idle.popleft().abort()
         try:
             async with asyncio.timeout(max(timeout, 0.001)):

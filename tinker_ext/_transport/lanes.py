@@ -100,7 +100,7 @@ class Connection:
     @property
     def budget(self) -> RetryBudget:
         """The retry budget shared by everybody with this server."""
-        return shared_budget(self.base_url)
+        return shared_budget(self.base_url, self._config.retry_budget)
 
     def queue(self, lane: Lane) -> FairQueue:
         """The slots of a lane, one per connection."""

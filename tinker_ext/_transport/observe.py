@@ -1,4 +1,4 @@
-"""What the transport tells about itself: events without secrets, for logs, telemetry and traces.
+"""What a client tells about itself: events without secrets, for logs, telemetry and traces.
 
 An observer only looks on: an error inside one never reaches the call it watches.
 """
@@ -6,13 +6,14 @@ An observer only looks on: an error inside one never reaches the call it watches
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
 from tinker_ext._transport.messages import Lane
+from tinker_ext.runlog.tokens import Tokens
 
 logger = logging.getLogger("tinker_ext")
 
@@ -52,6 +53,22 @@ class RetryScheduled:
 
 
 @attrs.frozen
+class RequestFailed:
+    """The last attempt failed and nothing more is tried; `failure` is what the caller gets."""
+
+    operation: str
+    lane: Lane
+    attempts: int
+    elapsed: float
+    failure: BaseException = attrs.field(repr=False)
+
+    @property
+    def error(self) -> str:
+        """Name of the error."""
+        return type(self.failure).__name__
+
+
+@attrs.frozen
 class QueueStateSeen:
     """A pending future reported the state of the queue it waits in."""
 
@@ -59,9 +76,99 @@ class QueueStateSeen:
     request_id: str
     state: str
     reason: str | None
+    target: str = ""
 
 
-Event = RequestStarted | RequestFinished | RetryScheduled | QueueStateSeen
+@attrs.frozen
+class SessionStarted:
+    """The server has opened a session."""
+
+    session_id: str
+
+
+@attrs.frozen
+class SessionEnded:
+    """A client was closed; `detail` is the name of the exception that ended its block."""
+
+    session_id: str | None
+    status: str
+    detail: str | None
+    seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class OperationFinished:
+    """One call of the user has ended, with a result or with an error.
+
+    Attributes:
+        operation: For example `forward_backward`.
+        target: Model id, or the sampling session, path or base model.
+        model: Name of the base model, where it is known.
+        seconds: From the call to its result.
+        tokens: What the call used, by kind; nothing when the server refused it.
+        tokens_in: Tokens sent.
+        tokens_out: Tokens sampled.
+        datums: Datums of a batch, or sequences asked for.
+        loss: Loss of the reply, where it has one.
+        metrics: Metrics of the reply.
+        request_id: Id of the (last) request.
+        seq_id: First seq_id of the call.
+        attempts: Requests made in the last stage of the call.
+        failure: The exception, None on success.
+    """
+
+    operation: str
+    target: str
+    model: str | None = None
+    seconds: float
+    tokens: Tokens = attrs.field(factory=Tokens)
+    tokens_in: int = 0
+    tokens_out: int = 0
+    datums: int = 0
+    loss: float | None = None
+    metrics: Mapping[str, float] = attrs.field(factory=dict)
+    request_id: str | None = None
+    seq_id: int | None = None
+    attempts: int = 0
+    failure: BaseException | None = attrs.field(default=None, repr=False)
+
+    @property
+    def error(self) -> str | None:
+        """Name of the exception, None on success."""
+        return None if self.failure is None else type(self.failure).__name__
+
+
+Event = (
+    RequestStarted
+    | RequestFinished
+    | RetryScheduled
+    | RequestFailed
+    | QueueStateSeen
+    | SessionStarted
+    | SessionEnded
+    | OperationFinished
+)
+
+
+def describe(event: Event) -> dict[str, Any]:
+    """An event as a plain dict that JSON can carry; of an exception only the name.
+
+    Example:
+        >>> describe(SessionStarted("s1"))
+        {'event': 'SessionStarted', 'session_id': 's1'}
+    """
+    fields: dict[str, Any] = {"event": type(event).__name__}
+    for name in attrs.fields_dict(type(event)):
+        value = getattr(event, name)
+        if name == "failure":
+            fields["error"] = None if value is None else type(value).__name__
+        elif isinstance(value, Tokens):
+            fields[name] = value.to_dict()
+        elif isinstance(value, Mapping):
+            fields[name] = dict(value)
+        else:
+            fields[name] = value
+    return fields
 
 
 @runtime_checkable
