@@ -174,6 +174,7 @@ class CallPlan:
                 nullable = answer.shape.nullable and answer.shape.type != "Any"
                 types.update(dict.fromkeys(answer.shape.type.split(" | ")))
                 types.update({"None": None} if nullable else {})
+                types.update({"Unknown": None} if answer.high >= 400 else {})
             for kind in answer.binary:
                 types["str" if kind.startswith("text/") else "bytes"] = None
             if answer.high >= 400 or (answer.shape is None and not answer.binary):

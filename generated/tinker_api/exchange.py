@@ -13,7 +13,7 @@ from attrs import frozen
 
 from .codec import Codec
 from .errors import ParseError, StatusError, UnexpectedBody, UnexpectedStatus
-from .types import Headers, Response, dumps, loads
+from .types import Headers, Response, Unknown, dumps, loads
 
 __all__ = ["Answer", "build_request", "read_answer", "refuse_unlisted", "unwrap"]
 
@@ -125,6 +125,11 @@ def _is_json(media_type: str) -> bool:
     return media_type in ("application/json", "") or media_type.endswith("+json")
 
 
+def _is_empty(answer: Answer) -> bool:
+    """Tell whether this answer means success without a body, for which any 2xx will do."""
+    return 200 <= answer.low < 300 and answer.json is None and not answer.binary
+
+
 def read_answer(
     answers: tuple[Answer, ...], status_code: int, headers: Mapping[str, str], content: bytes
 ) -> Any:
@@ -137,7 +142,8 @@ def read_answer(
         content: The body.
 
     Returns:
-        The parsed value, text, the bytes of a binary body, or None where there is no body.
+        The parsed value, text, the bytes of a binary body, or None where there is no body. JSON of
+        another form with an error status is `Unknown`.
 
     Raises:
         UnexpectedStatus: The status is not documented.
@@ -147,6 +153,8 @@ def read_answer(
         if answer.low <= status_code <= answer.high:
             break
     else:
+        if 200 <= status_code < 300 and any(_is_empty(answer) for answer in answers):
+            return None
         raise UnexpectedStatus("the document has no such status", status_code, headers, content)
     if (answer.json is None and not answer.binary) or (status_code >= 400 and not content):
         return None
@@ -158,8 +166,12 @@ def read_answer(
         problem = f"the body should be {' or '.join(wanted)}"
         raise UnexpectedBody(problem, status_code, headers, content)
     try:
-        return answer.json.read(loads(content))
+        value = loads(content)
+        return answer.json.read(value)
     except ParseError as error:
+        # The status of an error counts more than the details of its body.
+        if status_code >= 400 and error.path:
+            return Unknown(value)
         raise UnexpectedBody(str(error), status_code, headers, content) from error
 
 

@@ -27,7 +27,7 @@ class ActiveSessionStatusQuery(Model):
     """
 
     type: Literal["active"] = field(default="active")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

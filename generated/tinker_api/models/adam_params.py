@@ -38,7 +38,7 @@ class AdamParams(Model):
     eps: float = field(default=1e-12)
     weight_decay: float = field(default=0.0)
     grad_clip_norm: float = field(default=0.0)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

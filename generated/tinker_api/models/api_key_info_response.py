@@ -35,7 +35,7 @@ class ApiKeyInfoResponse(Model):
     name: str
     note: str | None = field(default=None)
     details: ApiKeyDetails
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -41,7 +41,7 @@ class AuditLogEntry(Model):
     model_id: str | None = field(default=None)
     tinker_path: str | None = field(default=None)
     purpose: str | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

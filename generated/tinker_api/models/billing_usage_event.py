@@ -53,7 +53,7 @@ class BillingUsageEvent(Model):
     effective_rate_usd_per_million_tokens: float | None = field(default=None)
     effective_rate_usd_per_gigabyte_month: float | None = field(default=None)
     event_info: BillingEventInfo
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

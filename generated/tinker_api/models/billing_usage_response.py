@@ -36,7 +36,7 @@ class BillingUsageResponse(Model):
     data: list[BillingUsageEvent]
     sessions: dict[str, BillingUsageSession] = field(default=Factory(dict))
     cost_data_through: datetime.datetime | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -27,7 +27,7 @@ class CancelledSessionStatusQuery(Model):
     """
 
     type: Literal["cancelled"] = field(default="cancelled")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

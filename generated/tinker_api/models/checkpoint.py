@@ -47,7 +47,7 @@ class Checkpoint(Model):
     public: bool = field(default=False)
     user_metadata: dict[str, str] | None = field(default=None)
     expires_at: datetime.datetime | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

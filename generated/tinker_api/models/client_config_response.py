@@ -64,7 +64,7 @@ class ClientConfigResponse(Model):
     sample_use_retrieve_futures: bool = field(default=False)
     custom_loss_server_side: bool = field(default=False)
     sample_join_sampling_session: bool = field(default=False)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -33,7 +33,7 @@ class ClientDynamicConfigResponse(Model):
     refresh_interval_sec: int = field(default=300)
     sample_cancel_enabled: bool = field(default=False)
     sample_cancel_max_batch_size: int = field(default=64)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -33,7 +33,7 @@ class ClientFinishedSessionStatusQuery(Model):
     reasons: list[SessionFinishKind] | None = field(
         default=None, validator=one_of("success", "errored", "interrupted")
     )
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

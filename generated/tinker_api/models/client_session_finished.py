@@ -34,7 +34,7 @@ class ClientSessionFinished(Model):
     type: Literal["client_finished"] = field(default="client_finished")
     reason: ClientSessionFinishReason
     detail: str | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -40,7 +40,7 @@ class CopyWeightsRequest(Model):
     source_path: str
     ttl_seconds: int | None = field(default=None)
     weights_access_token: str | None = field(default=None, repr=False)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -43,7 +43,7 @@ class CreateCustomLossRequest(Model):
     inputs: list[CustomLossInput]
     graph: CustomLossGraph
     type: Literal["create_custom_loss"] = field(default="create_custom_loss")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -49,7 +49,7 @@ class CreateModelRequest(Model):
         default=Factory(lambda self: self._absent("optimizer_config"), takes_self=True)
     )
     type: Literal["create_model"] = field(default="create_model")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

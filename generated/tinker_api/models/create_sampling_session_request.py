@@ -39,7 +39,7 @@ class CreateSamplingSessionRequest(Model):
     base_model: str | None = field(default=None)
     model_path: str | None = field(default=None)
     type: Literal["create_sampling_session"] = field(default="create_sampling_session")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

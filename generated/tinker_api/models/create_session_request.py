@@ -44,7 +44,7 @@ class CreateSessionRequest(Model):
     project_id: str | None = field(default=None)
     display_name: str | None = field(default=None)
     type: Literal["create_session"] = field(default="create_session")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

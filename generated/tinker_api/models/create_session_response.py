@@ -36,7 +36,7 @@ class CreateSessionResponse(Model):
     warning_message: str | None = field(default=None)
     error_message: str | None = field(default=None)
     session_id: str
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -43,7 +43,7 @@ class CurrentCheckpointStorageUsageItem(Model):
     size_bytes: int
     size_gigabytes: float
     estimated_monthly_cost_usd: float | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

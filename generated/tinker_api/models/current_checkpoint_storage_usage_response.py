@@ -31,7 +31,7 @@ class CurrentCheckpointStorageUsageResponse(Model):
 
     effective_rate_usd_per_gigabyte_month: float | None = field(default=None)
     data: list[CurrentCheckpointStorageUsageItem]
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -31,7 +31,7 @@ class CustomLossGraph(Model):
 
     format: Literal[1] = field(default=1)
     nodes: list[CustomLossNode]
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -30,7 +30,7 @@ class CustomLossInput(Model):
 
     name: str
     rank: CustomLossInputRank = field(validator=one_of(0, 1, 2))
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

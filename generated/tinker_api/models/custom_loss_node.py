@@ -42,7 +42,7 @@ class CustomLossNode(Model):
     target: str
     args: list[Any] = field(default=Factory(list))
     kwargs: dict[str, Any] = field(default=Factory(dict))
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

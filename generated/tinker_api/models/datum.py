@@ -39,7 +39,7 @@ class Datum(Model):
     loss_fn_inputs: dict[str, TensorData] = field(default=Factory(dict))
     model_input_spans: list[ProvenanceSpan] | None = field(default=None)
     loss_fn_input_spans: list[ProvenanceSpan] | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -30,7 +30,7 @@ class DimuonOptimizerConfig(Model):
 
     type: Literal["dimuon"] = field(default="dimuon")
     version: int = field(default=1)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

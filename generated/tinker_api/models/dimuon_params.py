@@ -34,7 +34,7 @@ class DimuonParams(Model):
     learning_rate: float
     grad_clip_norm: float = field(default=0.0)
     beta1: float = field(default=0.9)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

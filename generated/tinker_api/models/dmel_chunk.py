@@ -30,7 +30,7 @@ class DmelChunk(Model):
 
     dmel: str
     type: Literal["dmel"] = field(default="dmel")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

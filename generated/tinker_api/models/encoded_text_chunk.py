@@ -31,7 +31,7 @@ class EncodedTextChunk(Model):
 
     tokens: list[int]
     type: Literal["encoded_text"] = field(default="encoded_text")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

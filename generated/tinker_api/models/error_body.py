@@ -37,7 +37,7 @@ class ErrorBody(Model):
     detail: str | list[ValidationErrorItem] | dict[str, Any] | None = field(default=None)
     error: str | None = field(default=None)
     category: str | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

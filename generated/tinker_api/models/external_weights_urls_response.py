@@ -32,7 +32,7 @@ class ExternalWeightsUrlsResponse(Model):
 
     urls: dict[str, str]
     expires: datetime.datetime
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -31,7 +31,7 @@ class FinishSessionRequest(Model):
 
     reason: ClientSessionFinishReason
     detail: str | None
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -49,7 +49,7 @@ class ForwardBackwardInput(Model):
         )
     )
     loss_fn_config: dict[str, float | str] | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -36,7 +36,7 @@ class ForwardBackwardOutput(Model):
     loss_fn_output_type: str
     loss_fn_outputs: list[dict[str, TensorData]]
     metrics: dict[str, float] = field(default=Factory(dict))
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

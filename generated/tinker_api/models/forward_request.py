@@ -35,7 +35,7 @@ class ForwardRequest(Model):
     forward_input: ForwardBackwardInput
     model_id: str
     seq_id: int | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -30,7 +30,7 @@ class FutureFailed(Model):
 
     state: Literal["failed"] = field(default="failed")
     request_id: str
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

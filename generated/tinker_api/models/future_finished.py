@@ -33,7 +33,7 @@ class FutureFinished(Model):
     state: Literal["finished"] = field(default="finished")
     request_id: str
     response_payload_uncompressed_size: int | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

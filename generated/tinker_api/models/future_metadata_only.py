@@ -31,7 +31,7 @@ class FutureMetadataOnly(Model):
 
     status: Literal["complete_metadata"] = field(default="complete_metadata")
     response_payload_size: int
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

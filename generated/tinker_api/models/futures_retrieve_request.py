@@ -37,7 +37,7 @@ class FuturesRetrieveRequest(Model):
     prev_cursor: int = field(default=0)
     timeout: float | None = field(default=None)
     retrieved_request_ids: list[str] = field(default=Factory(list))
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

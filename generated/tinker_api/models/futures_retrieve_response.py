@@ -31,7 +31,7 @@ class FuturesRetrieveResponse(Model):
 
     completions: list[FutureCompletion]
     cursor: int
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -45,7 +45,7 @@ class GenericEvent(Model):
     severity: Severity = field(validator=one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
     timestamp: datetime.datetime
     event_data: dict[str, Any] = field(default=Factory(dict))
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -30,7 +30,7 @@ class GetBillingUsageRequest(Model):
 
     starting_on: datetime.datetime
     ending_before: datetime.datetime
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

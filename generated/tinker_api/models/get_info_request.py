@@ -30,7 +30,7 @@ class GetInfoRequest(Model):
 
     model_id: str
     type: Literal["get_info"] = field(default="get_info")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

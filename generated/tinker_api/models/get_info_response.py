@@ -48,7 +48,7 @@ class GetInfoResponse(Model):
     is_lora: bool | None = field(default=None)
     lora_rank: int | None = field(default=None)
     model_name: str | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -41,7 +41,7 @@ class ImageChunk(Model):
     height: int | None = field(default=None)
     tokens: int | None = field(default=None)
     width: int | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -30,7 +30,7 @@ class JoinSamplingSessionRequest(Model):
 
     sampling_session_id: str
     type: Literal["join_sampling_session"] = field(default="join_sampling_session")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -30,7 +30,7 @@ class JoinSamplingSessionResponse(Model):
 
     type: Literal["join_sampling_session"] = field(default="join_sampling_session")
     client_counter: int
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -56,7 +56,7 @@ class LoadWeightsRequest(Model):
     optimizer_config: OptimizerConfig | None = field(default=None)
     weights_access_token: str | None = field(default=None, repr=False)
     type: Literal["load_weights"] = field(default="load_weights")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

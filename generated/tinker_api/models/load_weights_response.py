@@ -32,7 +32,7 @@ class LoadWeightsResponse(Model):
     path: str | None = field(default=None)
     model_id: str | None = field(default=None)
     type: Literal["load_weights"] | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

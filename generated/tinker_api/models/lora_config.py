@@ -36,7 +36,7 @@ class LoraConfig(Model):
     train_unembed: bool = field(default=True)
     train_mlp: bool = field(default=True)
     train_attn: bool = field(default=True)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

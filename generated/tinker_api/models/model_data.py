@@ -31,7 +31,7 @@ class ModelData(Model):
     arch: str | None = field(default=None)
     model_name: str | None = field(default=None)
     tokenizer_id: str | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

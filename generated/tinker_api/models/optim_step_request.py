@@ -43,7 +43,7 @@ class OptimStepRequest(Model):
     adam_params: AdamParams | None = field(default=None)
     optimizer_params: OptimParams | None = field(default=None)
     type: Literal["optim_step"] = field(default="optim_step")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

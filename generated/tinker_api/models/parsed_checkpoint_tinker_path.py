@@ -34,7 +34,7 @@ class ParsedCheckpointTinkerPath(Model):
     training_run_id: str
     checkpoint_type: str
     checkpoint_id: str
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -35,7 +35,7 @@ class PendingFutureBody(Model):
     queue_state: str | None = field(default=None)
     queue_state_reason: str | None = field(default=None)
     detail: str | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -32,7 +32,7 @@ class PromptAltTokens(Model):
 
     tokens: TensorData
     logprobs: TensorData
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

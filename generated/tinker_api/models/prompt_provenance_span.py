@@ -33,7 +33,7 @@ class PromptProvenanceSpan(Model):
     sequence_id: str
     offset: int = field(default=0)
     length: int
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

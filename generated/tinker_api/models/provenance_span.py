@@ -33,7 +33,7 @@ class ProvenanceSpan(Model):
 
     prompt_tokens: PromptProvenanceSpan | None = field(default=None)
     sampled_tokens: SampledProvenanceSpan | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

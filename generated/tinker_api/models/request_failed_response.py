@@ -31,7 +31,7 @@ class RequestFailedResponse(Model):
 
     error: str | None
     category: str = field(default="unknown")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -65,7 +65,7 @@ class SampleRequest(Model):
     prompt_logprobs_last_n: int | None = field(default=None)
     record_stability_info: bool | None = field(default=None)
     type: Literal["sample"] = field(default="sample")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -48,7 +48,7 @@ class SampleResponse(Model):
     prompt_cache_hit_tokens: int = field(default=0)
     prompt_alt_tokens: PromptAltTokens | None = field(default=None)
     type: Literal["sample"] = field(default="sample")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

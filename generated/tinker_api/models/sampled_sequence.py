@@ -42,7 +42,7 @@ class SampledSequence(Model):
     logprobs: list[float] | None = field(default=None)
     sequence_id: str | None = field(default=None)
     topk_logprobs: list[list[list[float]] | None] | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

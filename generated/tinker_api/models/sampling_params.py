@@ -42,7 +42,7 @@ class SamplingParams(Model):
     temperature: float = field(default=1.0)
     top_k: int = field(default=-1)
     top_p: float = field(default=1.0)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -33,7 +33,7 @@ class SamplingPrefillBillingEvent(Model):
     type: Literal["sampling_prefill"] = field(default="sampling_prefill")
     cached: bool
     token_count: int
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

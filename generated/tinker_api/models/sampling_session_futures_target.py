@@ -33,7 +33,7 @@ class SamplingSessionFuturesTarget(Model):
     type: Literal["sampling_session"] = field(default="sampling_session")
     sampling_session_id: str
     cloned_sampler_id: int = field(default=0)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

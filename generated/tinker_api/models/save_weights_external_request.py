@@ -41,7 +41,7 @@ class SaveWeightsExternalRequest(Model):
     ttl_seconds: int | None = field(default=None)
     age_encryption_recipients: list[str] | None = field(default=None)
     type: Literal["save_weights_external"] = field(default="save_weights_external")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

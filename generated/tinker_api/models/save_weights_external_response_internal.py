@@ -33,7 +33,7 @@ class SaveWeightsExternalResponseInternal(Model):
     path: str | None = field(default=None)
     size_bytes: int | None = field(default=None)
     type: Literal["save_weights_external"] | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -44,7 +44,7 @@ class SaveWeightsForSamplerRequest(Model):
     ttl_seconds: int | None = field(default=None)
     user_metadata: dict[str, str] | None = field(default=None)
     type: Literal["save_weights_for_sampler"] = field(default="save_weights_for_sampler")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

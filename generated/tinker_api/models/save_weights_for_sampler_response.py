@@ -30,7 +30,7 @@ class SaveWeightsForSamplerResponse(Model):
 
     path: str
     type: Literal["save_weights_for_sampler"] | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -33,7 +33,7 @@ class SaveWeightsForSamplerResponseInternal(Model):
     path: str | None = field(default=None)
     sampling_session_id: str | None = field(default=None)
     type: Literal["save_weights_for_sampler"] | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -44,7 +44,7 @@ class SaveWeightsRequest(Model):
     overwrite: bool = field(default=False)
     user_metadata: dict[str, str] | None = field(default=None)
     type: Literal["save_weights"] = field(default="save_weights")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

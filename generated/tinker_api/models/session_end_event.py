@@ -41,7 +41,7 @@ class SessionEndEvent(Model):
     event_session_index: int
     severity: Severity = field(validator=one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
     timestamp: datetime.datetime
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

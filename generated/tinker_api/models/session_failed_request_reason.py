@@ -32,7 +32,7 @@ class SessionFailedRequestReason(Model):
     type: Literal["request"] = field(default="request")
     request_id: str
     request_type: str
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

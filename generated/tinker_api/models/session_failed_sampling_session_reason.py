@@ -30,7 +30,7 @@ class SessionFailedSamplingSessionReason(Model):
 
     type: Literal["sampling_session"] = field(default="sampling_session")
     sampling_session_id: str
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

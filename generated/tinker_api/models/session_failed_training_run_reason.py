@@ -30,7 +30,7 @@ class SessionFailedTrainingRunReason(Model):
 
     type: Literal["training_run"] = field(default="training_run")
     training_run_id: str
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -30,7 +30,7 @@ class SessionHeartbeatRequest(Model):
 
     session_id: str
     type: Literal["session_heartbeat"] = field(default="session_heartbeat")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -31,7 +31,7 @@ class SessionSearchCursor(Model):
 
     last_created_at: datetime.datetime
     last_session_id: str
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

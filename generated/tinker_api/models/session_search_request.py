@@ -48,7 +48,7 @@ class SessionSearchRequest(Model):
     statuses: list[SessionStatusQuery] | None = field(default=None)
     limit: int = field(default=50)
     cursor: SessionSearchCursor | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

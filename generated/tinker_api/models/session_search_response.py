@@ -31,7 +31,7 @@ class SessionSearchResponse(Model):
 
     sessions: list[SessionSummary]
     next_cursor: SessionSearchCursor | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

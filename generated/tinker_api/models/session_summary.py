@@ -48,7 +48,7 @@ class SessionSummary(Model):
     display_name: str | None = field(default=None)
     user_metadata: dict[str, str] | None = field(default=None)
     checkpoint_storage_bytes: int | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

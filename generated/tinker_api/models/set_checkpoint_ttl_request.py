@@ -28,7 +28,7 @@ class SetCheckpointTtlRequest(Model):
     """
 
     ttl_seconds: int | None
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -35,7 +35,7 @@ class SupportedModel(Model):
     max_context_length: int | None = field(default=None)
     trainable: bool | None = field(default=None)
     sampleable: bool | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -37,7 +37,7 @@ class TelemetrySendRequest(Model):
     sdk_version: str
     session_id: str
     process_uuid: str | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -40,7 +40,7 @@ class TensorData(Model):
     shape: list[int] | None = field(default=None)
     sparse_crow_indices: list[int] | None = field(default=None)
     sparse_col_indices: list[int] | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -32,7 +32,7 @@ class TopkLogprobs(Model):
 
     token_ids: list[list[int]]
     logprobs: list[list[float]]
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -51,7 +51,7 @@ class TrainingRun(Model):
     last_checkpoint: Checkpoint | None = field(default=None)
     last_sampler_checkpoint: Checkpoint | None = field(default=None)
     user_metadata: dict[str, str] | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -35,7 +35,7 @@ class TryAgainResponse(Model):
     request_id: str
     queue_state: str
     queue_state_reason: str | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -30,7 +30,7 @@ class UnloadModelRequest(Model):
 
     model_id: str
     type: Literal["unload_model"] = field(default="unload_model")
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

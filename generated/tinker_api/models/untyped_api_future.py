@@ -32,7 +32,7 @@ class UntypedAPIFuture(Model):
     request_id: str
     model_id: str | None = field(default=None)
     sample_sequence_ids: list[str] | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

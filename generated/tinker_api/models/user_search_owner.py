@@ -31,7 +31,7 @@ class UserSearchOwner(Model):
 
     type: Literal["user"] = field(default="user")
     owner_urns: list[str]
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -34,7 +34,7 @@ class ValidationErrorItem(Model):
     type: str | None = field(default=None)
     loc: list[str | int] | None = field(default=None)
     msg: str | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

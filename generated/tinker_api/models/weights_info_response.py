@@ -45,7 +45,7 @@ class WeightsInfoResponse(Model):
     train_unembed: bool | None = field(default=None)
     train_mlp: bool | None = field(default=None)
     train_attn: bool | None = field(default=None)
-    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False)
+    additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
     @classmethod

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...models.audit_event_type import AuditEventType
     from ...models.audit_log_response import AuditLogResponse
     from ...models.error_body import ErrorBody
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = AuditLogResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = AuditLogResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = AuditLogResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

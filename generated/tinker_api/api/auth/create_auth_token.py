@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ...models.auth_token_request import AuthTokenRequest
     from ...models.auth_token_response import AuthTokenResponse
     from ...models.error_body import ErrorBody
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = AuthTokenResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = AuthTokenResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = AuthTokenResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

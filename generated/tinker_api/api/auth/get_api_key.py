@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from ...client import Client
     from ...models.api_key_info_response import ApiKeyInfoResponse
     from ...models.error_body import ErrorBody
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = ApiKeyInfoResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = ApiKeyInfoResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = ApiKeyInfoResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
         CurrentCheckpointStorageUsageResponse,
     )
     from ...models.error_body import ErrorBody
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = CurrentCheckpointStorageUsageResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = CurrentCheckpointStorageUsageResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = CurrentCheckpointStorageUsageResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ...client import Client
     from ...models.billing_usage_response import BillingUsageResponse
     from ...models.error_body import ErrorBody
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = BillingUsageResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = BillingUsageResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = BillingUsageResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...models.checkpoint_kind import CheckpointKind
     from ...models.error_body import ErrorBody
     from ...models.external_weights_urls_response import ExternalWeightsUrlsResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = ExternalWeightsUrlsResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = ExternalWeightsUrlsResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = ExternalWeightsUrlsResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from ...client import Client
     from ...models.checkpoints_list_response import CheckpointsListResponse
     from ...models.error_body import ErrorBody
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = CheckpointsListResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = CheckpointsListResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = CheckpointsListResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

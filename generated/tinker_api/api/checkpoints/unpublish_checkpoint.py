@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...client import Client
     from ...models.checkpoint_kind import CheckpointKind
     from ...models.error_body import ErrorBody
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = None | ErrorBody | str
+    _Parsed: TypeAlias = None | ErrorBody | Unknown | str
     _Success: TypeAlias = None
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

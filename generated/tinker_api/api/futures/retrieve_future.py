@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from ...models.future_retrieve_response import FutureRetrieveResponse
     from ...models.pending_future_body import PendingFutureBody
     from ...models.retrieve_future_x_tinker_request_type import RetrieveFutureXTinkerRequestType
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = FutureRetrieveResponse | bytes | ErrorBody | str | None | PendingFutureBody
+    _Parsed: TypeAlias = (
+        FutureRetrieveResponse | bytes | ErrorBody | Unknown | str | None | PendingFutureBody
+    )
     _Success: TypeAlias = FutureRetrieveResponse | bytes
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

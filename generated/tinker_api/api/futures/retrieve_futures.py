@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ...models.error_body import ErrorBody
     from ...models.futures_retrieve_request import FuturesRetrieveRequest
     from ...models.futures_retrieve_response import FuturesRetrieveResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = FuturesRetrieveResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = FuturesRetrieveResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = FuturesRetrieveResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

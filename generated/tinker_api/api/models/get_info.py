@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ...models.error_body import ErrorBody
     from ...models.get_info_request import GetInfoRequest
     from ...models.get_info_response import GetInfoResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = GetInfoResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = GetInfoResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = GetInfoResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...models.access_scope import AccessScope
     from ...models.error_body import ErrorBody
     from ...models.training_run import TrainingRun
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = TrainingRun | ErrorBody | str | None
+    _Parsed: TypeAlias = TrainingRun | ErrorBody | Unknown | str | None
     _Success: TypeAlias = TrainingRun
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

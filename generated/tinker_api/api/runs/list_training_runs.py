@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...models.access_scope import AccessScope
     from ...models.error_body import ErrorBody
     from ...models.training_runs_response import TrainingRunsResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = TrainingRunsResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = TrainingRunsResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = TrainingRunsResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from ...client import Client
     from ...models.error_body import ErrorBody
     from ...models.get_sampler_response import GetSamplerResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = GetSamplerResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = GetSamplerResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = GetSamplerResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ...models.create_sampling_session_request import CreateSamplingSessionRequest
     from ...models.create_sampling_session_response import CreateSamplingSessionResponse
     from ...models.error_body import ErrorBody
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = CreateSamplingSessionResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = CreateSamplingSessionResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = CreateSamplingSessionResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

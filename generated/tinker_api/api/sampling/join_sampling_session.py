@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ...models.error_body import ErrorBody
     from ...models.join_sampling_session_request import JoinSamplingSessionRequest
     from ...models.join_sampling_session_response import JoinSamplingSessionResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = JoinSamplingSessionResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = JoinSamplingSessionResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = JoinSamplingSessionResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

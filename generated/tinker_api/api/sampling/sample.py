@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from ...models.sample_request import SampleRequest
     from ...models.sample_x_tinker_sampling_backpressure import SampleXTinkerSamplingBackpressure
     from ...models.untyped_api_future import UntypedAPIFuture
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = UntypedAPIFuture | ErrorBody | str | None
+    _Parsed: TypeAlias = UntypedAPIFuture | ErrorBody | Unknown | str | None
     _Success: TypeAlias = UntypedAPIFuture
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ...models.client_config_request import ClientConfigRequest
     from ...models.client_config_response import ClientConfigResponse
     from ...models.error_body import ErrorBody
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = ClientConfigResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = ClientConfigResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = ClientConfigResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

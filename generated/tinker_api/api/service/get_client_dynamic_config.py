@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ...models.client_config_request import ClientConfigRequest
     from ...models.client_dynamic_config_response import ClientDynamicConfigResponse
     from ...models.error_body import ErrorBody
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = ClientDynamicConfigResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = ClientDynamicConfigResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = ClientDynamicConfigResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...client import Client
     from ...models.error_body import ErrorBody
     from ...models.get_server_capabilities_response import GetServerCapabilitiesResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = GetServerCapabilitiesResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = GetServerCapabilitiesResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = GetServerCapabilitiesResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

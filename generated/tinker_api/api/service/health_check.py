@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...client import Client
     from ...models.error_body import ErrorBody
     from ...models.health_response import HealthResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = HealthResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = HealthResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = HealthResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

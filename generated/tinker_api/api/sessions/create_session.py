@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ...models.create_session_request import CreateSessionRequest
     from ...models.create_session_response import CreateSessionResponse
     from ...models.error_body import ErrorBody
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = CreateSessionResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = CreateSessionResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = CreateSessionResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...models.access_scope import AccessScope
     from ...models.error_body import ErrorBody
     from ...models.get_session_response import GetSessionResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = GetSessionResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = GetSessionResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = GetSessionResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

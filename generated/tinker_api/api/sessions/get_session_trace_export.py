@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...client import Client
     from ...models.error_body import ErrorBody
     from ...models.trace_export_response import TraceExportResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = TraceExportResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = TraceExportResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = TraceExportResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...models.access_scope import AccessScope
     from ...models.error_body import ErrorBody
     from ...models.list_sessions_response import ListSessionsResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = ListSessionsResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = ListSessionsResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = ListSessionsResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ...models.error_body import ErrorBody
     from ...models.session_search_request import SessionSearchRequest
     from ...models.session_search_response import SessionSearchResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = SessionSearchResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = SessionSearchResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = SessionSearchResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

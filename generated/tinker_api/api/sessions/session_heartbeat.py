@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...models.error_body import ErrorBody
     from ...models.session_heartbeat_request import SessionHeartbeatRequest
     from ...models.session_heartbeat_response import SessionHeartbeatResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = SessionHeartbeatResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = SessionHeartbeatResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = SessionHeartbeatResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

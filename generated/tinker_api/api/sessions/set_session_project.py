@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from ...client import Client
     from ...models.error_body import ErrorBody
     from ...models.set_session_project_request import SetSessionProjectRequest
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = None | ErrorBody | str
+    _Parsed: TypeAlias = None | ErrorBody | Unknown | str
     _Success: TypeAlias = None
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ...models.error_body import ErrorBody
     from ...models.telemetry_response import TelemetryResponse
     from ...models.telemetry_send_request import TelemetrySendRequest
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = TelemetryResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = TelemetryResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = TelemetryResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from ...models.error_body import ErrorBody
     from ...models.optim_step_request import OptimStepRequest
     from ...models.untyped_api_future import UntypedAPIFuture
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = UntypedAPIFuture | ErrorBody | str | None
+    _Parsed: TypeAlias = UntypedAPIFuture | ErrorBody | Unknown | str | None
     _Success: TypeAlias = UntypedAPIFuture
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...models.copy_weights_request import CopyWeightsRequest
     from ...models.copy_weights_response import CopyWeightsResponse
     from ...models.error_body import ErrorBody
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = CopyWeightsResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = CopyWeightsResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = CopyWeightsResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ...models.error_body import ErrorBody
     from ...models.weights_info_request import WeightsInfoRequest
     from ...models.weights_info_response import WeightsInfoResponse
+    from ...types import Unknown
 
-    _Parsed: TypeAlias = WeightsInfoResponse | ErrorBody | str | None
+    _Parsed: TypeAlias = WeightsInfoResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = WeightsInfoResponse
 
 __all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]
