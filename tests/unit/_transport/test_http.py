@@ -173,8 +173,11 @@ def test_compressed_replies(coding: str, pack: Callable[[bytes], bytes]) -> None
 
 def gzip_bomb(megabytes: int) -> bytes:
     packer = zlib.compressobj(9, wbits=31)
-    block = bytes(MB)
-    return b"".join(packer.compress(block) for _ in range(megabytes)) + packer.flush()
+    block = bytes(8 * MB)
+    first = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+    # After a full flush the stream depends on nothing before it, so the same bytes repeat the block.
+    again = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+    return first + again * (megabytes // 8 - 1)
 
 
 def zstd_bomb(megabytes: int) -> bytes:
