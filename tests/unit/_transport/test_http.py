@@ -175,7 +175,7 @@ def gzip_bomb(megabytes: int) -> bytes:
     packer = zlib.compressobj(9, wbits=31)
     block = bytes(8 * MB)
     first = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
-    # After a full flush the stream depends on nothing before it, so the same bytes repeat the block.
+    # After a full flush nothing depends on what came before, so the same bytes repeat the block.
     again = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
     return first + again * (megabytes // 8 - 1)
 
