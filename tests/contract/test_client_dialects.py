@@ -1,0 +1,279 @@
+"""Servers that differ: eras, missing endpoints, refused wires, and what the client makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from in_process import MODEL, adam, client, datum, run, server
+from stub_server import StubServer
+
+from tinker_ext import ModelInput, SamplingParams
+from tinker_ext._wire import dialects
+from tinker_ext.errors import (
+    ConflictError,
+    FeatureMissingError,
+    FutureExpiredError,
+    RequestFailedError,
+)
+
+SKYRL = {"pjwt_auth_enabled": False}
+
+
+@pytest.fixture(autouse=True)
+def _forget():
+    dialects.forget_refusals("http://server.test")
+    yield
+    dialects.forget_refusals("http://server.test")
+
+
+@pytest.mark.parametrize("era", ["0.4.1", "0.36.0", "both"])
+def test_every_era_of_the_server(era):
+    """M27 M28: the wire is chosen by asking, and old strict servers take our bodies."""
+
+    async def scenario():
+        app = server(era=era)
+        async with client(app) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            step = await training.forward_backward_async([datum()], "cross_entropy")
+            update = await training.optim_step_async(adam())
+            assert (await step).loss > 0
+            await update
+            sampler = await training.save_weights_and_get_sampling_client_async()
+            reply = await sampler.sample_async(
+                ModelInput.from_ints([1, 2]), 1, SamplingParams(max_tokens=2)
+            )
+            assert len(reply.sequences[0].tokens) == 2
+            saved = await (await training.save_state_async("s"))
+            await service.create_training_client_from_state_async(saved.path)
+            assert app.log.violations == []
+            return service.dialect
+
+    dialect = run(scenario)
+    assert dialect.wire == ("json" if era == "0.4.1" else "proto")
+    assert dialect.era == ("0.4.1" if era == "0.4.1" else "0.36.0")
+
+
+def test_a_server_with_a_bare_config_is_spoken_to_in_json():
+    """M28: a reply without flags of the second era means JSON, without trying protobuf."""
+
+    async def scenario():
+        stub = StubServer(config=SKYRL)
+        async with client(stub) as service:
+            training = await service.create_lora_training_client_async("m", rank=4)
+            await (await training.forward_backward_async([datum()], "cross_entropy"))
+            types = [
+                request.headers["content-type"]
+                for operation, _, request in stub.requests
+                if operation == "forward_backward"
+            ]
+            return service.dialect.seq, types
+
+    seq, types = run(scenario)
+    assert types == ["application/json"]
+    assert seq == "ignore"
+
+
+@pytest.mark.parametrize("status", [415, 422, 500])
+def test_a_refused_wire_is_changed_once_and_remembered(status):
+    """M27: one refusal of protobuf, then JSON for this server and every later client."""
+
+    def refuse(operation, body, request):
+        if request.headers.get("content-type") == "application/x-protobuf":
+            return status, {"detail": "no protobuf"}
+        return None
+
+    async def scenario():
+        stub = StubServer(refuse, config={"fwdbwd_max_chunk_len": 64})
+        for _ in range(2):
+            async with client(stub) as service:
+                training = await service.create_lora_training_client_async("m", rank=4)
+                await (await training.forward_backward_async([datum()], "cross_entropy"))
+                chosen = service.dialect
+        return stub, chosen
+
+    stub, chosen = run(scenario)
+    bodies = [
+        (request.headers["content-type"], body)
+        for operation, body, request in stub.requests
+        if operation == "forward_backward"
+    ]
+    assert [kind.rpartition("/")[2] for kind, _ in bodies] == ["x-protobuf", "json", "json"]
+    assert bodies[1][1]["seq_id"] == 1
+    assert (chosen.wire, chosen.chosen_by) == ("json", "refusal")
+
+
+def test_missing_features_are_named():
+    """M28: a feature the server lacks is an error that says so, at once."""
+
+    async def scenario():
+        stub = StubServer()
+        async with client(stub) as service:
+            training = await service.create_lora_training_client_async("m", rank=4)
+            rest = service.create_rest_client()
+            with pytest.raises(FeatureMissingError, match="has no"):
+                await rest.list_sessions_async()
+            future = await training.save_weights_external_async("x")
+            (end,) = await asyncio.gather(future, return_exceptions=True)
+            return end
+
+    assert "save_weights_external" in str(run(scenario))
+
+
+def test_heartbeats_stop_quietly_where_there_are_none(caplog):
+    """M21 M28: 404 on the heartbeat ends it without a word."""
+
+    async def scenario():
+        def handler(operation, body, request):
+            return (404, {"detail": "Not Found"}) if operation == "session_heartbeat" else None
+
+        stub = StubServer(handler)
+        async with client(stub) as service:
+            await service.create_lora_training_client_async("m", rank=4)
+            await asyncio.sleep(100.0)
+            return stub.counts["session_heartbeat"]
+
+    assert run(scenario) == 1
+    assert not [r for r in caplog.records if r.levelname in ("WARNING", "ERROR")]
+
+
+def test_absent_sequence_ids_and_short_prompt_logprobs():
+    """M28: no sample_sequence_ids is fine, and n - 1 prompt logprobs get their first None."""
+
+    async def scenario():
+        def handler(operation, body, request):
+            if operation == "retrieve_future":
+                return 200, {
+                    "sequences": [{"stop_reason": "length", "tokens": [5], "logprobs": [-1.0]}],
+                    "prompt_logprobs": [-0.5, -0.25],
+                }
+            return None
+
+        async with client(StubServer(handler)) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            return await sampler.compute_logprobs_async(ModelInput.from_ints([1, 2, 3]))
+
+    assert run(scenario) == [None, -0.5, -0.25]
+
+
+def test_failures_as_400_are_final_and_keep_their_message():
+    """M28: SkyRL reports a failed request as 400 with a detail."""
+
+    async def scenario():
+        def handler(operation, body, request):
+            if operation == "retrieve_future" and body["request_id"] != "r0":
+                return 400, {"detail": "rank too large"}
+            return None
+
+        stub = StubServer(handler)
+        async with client(stub) as service:
+            training = await service.create_lora_training_client_async("m", rank=4)
+            future = await training.optim_step_async(adam())
+            (end,) = await asyncio.gather(future, return_exceptions=True)
+            return end, stub.counts["retrieve_future"]
+
+    error, polls = run(scenario)
+    assert isinstance(error, RequestFailedError)
+    assert error.message == "rank too large"
+    assert polls == 2
+
+
+def test_an_unknown_future_is_expired():
+    """M22 M28: 404 on a training future is a typed error."""
+
+    async def scenario():
+        def handler(operation, body, request):
+            if operation == "retrieve_future" and body["request_id"] != "r0":
+                return 404, {"detail": "Future not found"}
+            return None
+
+        async with client(StubServer(handler)) as service:
+            training = await service.create_lora_training_client_async("m", rank=4)
+            future = await training.optim_step_async(adam())
+            return (await asyncio.gather(future, return_exceptions=True))[0]
+
+    assert isinstance(run(scenario), FutureExpiredError)
+
+
+def test_a_taken_name_fails_at_once():
+    """M24: 409 on a save is an answer, and the next call leaves."""
+
+    async def scenario():
+        def handler(operation, body, request):
+            return (409, {"detail": "name taken"}) if operation == "save_weights" else None
+
+        stub = StubServer(handler)
+        async with client(stub) as service:
+            training = await service.create_lora_training_client_async("m", rank=4)
+            saved = await training.save_state_async("a")
+            (end,) = await asyncio.gather(saved, return_exceptions=True)
+            await (await training.optim_step_async(adam()))
+            sent = [body["seq_id"] for op, body, _ in stub.requests if op == "optim_step"]
+            return end, stub.counts["save_weights"], sent
+
+    error, tries, numbers = run(scenario)
+    assert isinstance(error, ConflictError)
+    assert tries == 1
+    assert numbers == [1]
+
+
+def test_polls_that_answer_at_once_are_paced():
+    """M22: a server that never holds a poll is asked about once a second, not in a tight loop."""
+
+    async def scenario():
+        ready_at = 120.0
+
+        def handler(operation, body, request):
+            now = asyncio.get_running_loop().time()
+            if operation == "retrieve_future" and body["request_id"] != "r0" and now < ready_at:
+                return 200, {
+                    "type": "try_again",
+                    "request_id": body["request_id"],
+                    "queue_state": "active",
+                }
+            return None
+
+        stub = StubServer(handler)
+        async with client(stub) as service:
+            training = await service.create_lora_training_client_async("m", rank=4)
+            await (await training.optim_step_async(adam()))
+            return stub.counts["retrieve_future"]
+
+    assert run(scenario) < 250
+
+
+def test_a_thousand_futures_do_not_hammer_a_sick_server():
+    """M24: 60 s of 503 cost at most 3 polls a second, and all finish soon after."""
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        sick_from, sick_until = 5.0, 65.0
+        polls = []
+
+        def handler(operation, body, request):
+            now = loop.time()
+            if operation == "retrieve_future":
+                polls.append(now)
+                if sick_from <= now < sick_until:
+                    return 503, {"detail": "sick"}
+                if now < sick_from:
+                    return wait_then_408(now)
+            return None
+
+        async def wait_then_408(now):
+            await asyncio.sleep(max(0.0, sick_from - now))
+            return 408, {"queue_state": "active"}
+
+        stub = StubServer(handler)
+        async with client(stub) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            prompt = ModelInput.from_ints([1])
+            futures = [sampler.sample(prompt, 1, SamplingParams(max_tokens=1)) for _ in range(300)]
+            for future in futures:
+                await future
+            burst = [t for t in polls if sick_from + 5 <= t < sick_until]
+            return len(burst) / 55, loop.time()
+
+    rate, finished = run(scenario)
+    assert rate <= 3.0
+    assert finished <= 67.5
