@@ -223,13 +223,16 @@ def differences(left: Path, right: Path) -> Iterator[str]:
 
 
 def write(output: Path = OUTPUT) -> None:
-    """Replace the output directory and the lock file."""
+    """Bring the output directory and the lock file up to date, touching only what differs."""
     with tempfile.TemporaryDirectory() as scratch:
         fresh = Path(scratch)
         generate(fresh)
-        for package in PACKAGES:
-            shutil.rmtree(output / package, ignore_errors=True)
-            shutil.copytree(fresh / package, output / package)
+        for name in differences(fresh, output):
+            if (fresh / name).is_file():
+                (output / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(fresh / name, output / name)
+            else:
+                (output / name).unlink()
     LOCK.write_text(lock_text(DOCUMENT, PROTO), encoding="utf-8")
 
 

@@ -185,7 +185,7 @@ class Array:
                     read(value[index])
                 return value
             out = []
-            for index, item in enumerate(value):  # noqa: B007
+            for index, item in enumerate(value):
                 out.append(read(item))
             return out
         except ParseError as error:

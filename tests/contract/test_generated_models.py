@@ -78,6 +78,8 @@ def test_reading_and_writing_gives_the_same_json(model: type[Model], example: An
         if not item.required:
             nulled = {**example, item.key: None}
             assert same(model.from_dict(nulled).to_dict(), nulled)
+            without = {key: value for key, value in example.items() if key != item.key}
+            assert same(model.from_dict(without).to_dict(), without)
 
 
 @pytest.mark.parametrize(
