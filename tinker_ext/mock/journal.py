@@ -148,16 +148,14 @@ class Journal:
         self._app.replay(request)
 
     def _maybe_snapshot(self) -> None:
-        if self._records < self._app.settings.snapshot_every:
-            return
-        self._records = 0
-        self._app.world.worker.submit("train", self._snapshot)
+        if self._records >= self._app.settings.snapshot_every:
+            self._app.world.worker.submit("train", self._snapshot)
 
     def _snapshot(self) -> None:
         """Write a snapshot from the engine's thread, when nothing is pending."""
         world = self._app.world
         with world.lock:
-            if not snapshot.quiet(world):
+            if self._records < self._app.settings.snapshot_every or not snapshot.quiet(world):
                 return
             generation = self._generation + 1
             snapshot.save(self._folder, generation, world)
@@ -167,6 +165,7 @@ class Journal:
                 self._file.close()
                 self._file = self._path(generation).open("ab")
                 self._dirty = False
+                self._records = 0
             old, self._generation = self._generation, generation
         self._path(old).unlink(missing_ok=True)
         snapshot.remove(self._folder, old)

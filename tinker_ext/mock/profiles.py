@@ -48,7 +48,7 @@ class Gate:
         self._world = world
         self._contract = contract
         self._settings = world.settings
-        self._tokens = 0.0
+        self._tokens = world.settings.rate_limit or 0.0
         self._refilled = 0.0
 
     async def admit(self, found: Endpoint, request: Request) -> None:

@@ -1,0 +1,191 @@
+"""M40: faults on order, by rule, seed and API; in process they raise, on a port they cut sockets."""
+
+import asyncio
+
+import httpx
+import pytest
+from raw_tinker import Raw
+
+from tinker_ext.mock import Fault, FaultPlan, Server, Settings
+
+CUTS = {
+    "drop_request": 0,
+    "reset": 0,
+    "hang": 0,
+    "drop_response": 1,
+    "truncate": 1,
+}
+
+
+async def struck(raw, log, kind, **options):
+    """Train once with a fault on the POST; returns the reply (or error) and the effects."""
+    model = await raw.model()
+    options.setdefault("delay", 0.01)
+    raw_faults = (raw.app or raw.server.app).faults
+    raw_faults.add(kind, path="forward_backward", nth=1, **options)
+    try:
+        answer = await raw.send("POST", "forward_backward", raw.training_body(model))
+    except httpx.TransportError as error:
+        answer = error
+    return answer, log.training(model)
+
+
+@pytest.fixture(params=["in process", "on a port"])
+def caller(request):
+    """Run a scenario against the app itself and against a socket."""
+
+    def call(scenario):
+        async def main(raw, log):
+            async with raw:
+                return await scenario(raw, log)
+
+        if request.param == "in process":
+            raw = Raw()
+            return asyncio.run(main(raw, raw.app.log))
+        with Server(Settings(inline_engine=True)) as server:
+            raw = Raw(url=server.url)
+            raw.server = server
+            return asyncio.run(main(raw, server.log))
+
+    return call
+
+
+@pytest.mark.parametrize("kind", CUTS)
+def test_a_cut_line_is_a_transport_error(caller, kind):
+    """M40: dropped, reset and truncated; the effect is there exactly when it should be."""
+    answer, effects = caller(lambda raw, log: struck(raw, log, kind))
+    assert isinstance(answer, httpx.TransportError)
+    assert len(effects) == CUTS[kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "status", "content_type", "effects"),
+    [
+        ("status", {"status": 429, "retry_after": 2}, 429, "application/json", 0),
+        ("status", {"status": 500, "after": True}, 500, "application/json", 1),
+        ("status", {"status": 408}, 408, "application/json", 0),
+        ("status", {"status": 409}, 409, "application/json", 0),
+        ("html", {}, 502, "text/html", 0),
+        ("html", {"status": 200, "after": True}, 200, "text/html", 1),
+        ("wrong_content_type", {}, 200, "text/plain; charset=utf-8", 1),
+        ("garbage", {}, 200, "application/json", 1),
+        ("delay", {}, 200, "application/json", 1),
+        ("slow_body", {}, 200, "application/json", 1),
+        ("duplicate", {}, 200, "application/json", 1),
+    ],
+)
+def test_an_odd_answer(caller, kind, options, status, content_type, effects):
+    """M40: statuses, pages and bodies a proxy or a sick server would give."""
+    answer, done = caller(lambda raw, log: struck(raw, log, kind, **options))
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == content_type
+    assert len(done) == effects
+    if "retry_after" in options:
+        assert answer.headers["retry-after"] == "2"
+    if kind in ("delay", "slow_body", "duplicate"):
+        assert answer.json()["request_id"]
+    if kind == "duplicate":
+        assert done[0].attempts == 2
+
+
+def test_a_duplicate_trains_twice_where_seq_ids_are_ignored():
+    """M20: the network repeats a request and the `ignore` profile believes it."""
+
+    async def scenario():
+        async with Raw(settings=Settings(inline_engine=True, seq="ignore")) as raw:
+            _, effects = await struck(raw, raw.app.log, "duplicate")
+            assert [e.seq for e in effects] == [1, 1]
+
+    asyncio.run(scenario())
+
+
+def test_expired_future_and_lost_session():
+    """M21, M22: 410 now and later."""
+
+    async def scenario():
+        async with Raw() as raw:
+            session = await raw.session()
+            model = await raw.model(session)
+            ticket = await raw.post("forward_backward", **raw.training_body(model))
+            raw.app.faults.add("expired_future", path="retrieve_future", nth=1)
+            poll = {"request_id": ticket["request_id"]}
+            for _ in range(2):
+                assert (await raw.send("POST", "retrieve_future", poll)).status_code == 410
+            raw.app.faults.add("session_loss", path="session_heartbeat", nth=2)
+            beats = [
+                (await raw.send("POST", "session_heartbeat", {"session_id": session})).status_code
+                for _ in range(3)
+            ]
+            assert beats == [200, 410, 410]
+            body = raw.training_body(model)
+            assert (await raw.send("POST", "forward_backward", body)).status_code == 410
+
+    asyncio.run(scenario())
+
+
+def test_one_seed_one_misfortune():
+    """M40: the same seed strikes the same requests; another seed strikes others."""
+
+    def strikes(seed):
+        plan = FaultPlan(seed, [Fault(kind="status", path="optim_step", probability=0.3)])
+        return [bool(plan.choose("POST", "/api/v1/optim_step")) for _ in range(200)]
+
+    assert strikes(1) == strikes(1)
+    assert strikes(1) != strikes(2)
+    assert 30 < sum(strikes(1)) < 90
+
+
+def test_the_draw_of_a_rule_does_not_depend_on_other_requests():
+    """M40: requests of other kinds in between leave the plan as it was."""
+    rule = {"kind": "status", "path": "optim_step", "probability": 0.5}
+    lone, busy = FaultPlan(3, [rule]), FaultPlan(3, [rule])
+    first = [bool(lone.choose("POST", "/api/v1/optim_step")) for _ in range(50)]
+    second = []
+    for _ in range(50):
+        busy.choose("POST", "/api/v1/asample")
+        second.append(bool(busy.choose("POST", "/api/v1/optim_step")))
+    assert first == second
+
+
+def test_rules_by_api():
+    """M40: another process orders faults over HTTP and reads the log."""
+
+    async def scenario():
+        async with Raw() as raw:
+            rules = [{"kind": "status", "path": "healthz", "status": 503, "times": 2}]
+            reply = await raw.http.post("/_mock/faults", json={"seed": 9, "rules": rules})
+            assert reply.json()["seed"] == 9
+            statuses = [(await raw.send("GET", "healthz")).status_code for _ in range(3)]
+            assert statuses == [503, 503, 200]
+            log = (await raw.http.get("/_mock/log", params={"path": "healthz"})).json()
+            assert [r["faults"] for r in log["requests"]] == [["status"], ["status"], []]
+            reply = await raw.http.post("/_mock/faults", json={"kind": "earthquake"})
+            assert reply.status_code == 422
+            await raw.http.delete("/_mock/faults")
+            assert (await raw.http.get("/_mock/faults")).json()["rules"] == []
+
+    asyncio.run(scenario())
+
+
+def test_rules_by_text():
+    """M40: the form a command line takes."""
+    plan = FaultPlan(0, ["status:optim_step:nth=2,status=503"])
+    rule = plan.rules[0]
+    assert (rule.kind, rule.path, rule.nth, rule.status) == (
+        "status",
+        "optim_step",
+        frozenset({2}),
+        503,
+    )
+    with pytest.raises(ValueError, match="unknown fault option 'sttus'"):
+        FaultPlan(0, ["status:*:sttus=1"])
+
+
+@pytest.mark.tinker_server(seq="strict")
+def test_the_fixtures(tinker_server, tinker_faults):
+    """M40: a server, its log and its faults as fixtures, settings by marker."""
+    tinker_faults.add("status", path="healthz", status=503, nth=1)
+    with httpx.Client(base_url=tinker_server.url) as http:
+        assert [http.get("/api/v1/healthz").status_code for _ in range(2)] == [503, 200]
+    assert tinker_server.settings.seq == "strict"
+    assert len(tinker_server.log.requests("healthz", fault="status")) == 1
