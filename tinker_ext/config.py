@@ -149,6 +149,8 @@ class Config:
     """Tags of new sessions; separated by commas in the environment."""
     telemetry: bool | None = _knob(None, "TINKER_TELEMETRY", read=_flag)
     """True on, False off, None off unless consent was given for the hosted service."""
+    telemetry_consent: bool = _knob(False, "TINKER_EXT_TELEMETRY_CONSENT", read=_flag)
+    """Whether the hosted service may be sent telemetry while the switch above is unset."""
     log_level: str | None = _knob(None, "TINKER_LOG", read=str.lower)
     """`debug` or `info`; anything else leaves logging as it is."""
     feature_gates: tuple[str, ...] = _knob((), "TINKER_FEATURE_GATES", converter=_tags)

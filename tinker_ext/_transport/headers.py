@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from tinker_ext._transport.channel import RawReply
 from tinker_ext._transport.inflate import ACCEPT_ENCODING
 from tinker_ext._transport.messages import Call
 from tinker_ext._transport.origin import encode_header
 from tinker_ext._version import __version__
+
+_KEY = "X-API-Key: "
+# Shorter ones are stand-ins such as "dummy", and might be words of an ordinary reply.
+_SHORTEST_SECRET = 16
+_SEARCHED_BYTES = 65_536
 
 
 class Credentials(Protocol):
@@ -79,3 +85,29 @@ class HeaderBlock:
 
 def _lines(pairs: Iterable[tuple[str, str]]) -> str:
     return "".join(encode_header(name, value) for name, value in pairs)
+
+
+def conceal(headers: str, raw: RawReply) -> RawReply:
+    """Blank the key of a request wherever its reply repeats it.
+
+    Some servers and proxies quote the key in an error, and errors are logged and pickled.
+
+    Args:
+        headers: The lines that were sent.
+        raw: Status, headers and body of the reply.
+    """
+    start = headers.find(_KEY)
+    if start < 0:
+        return raw
+    key = headers[start + len(_KEY) : headers.find("\r\n", start)]
+    if len(key) < _SHORTEST_SECRET:
+        return raw
+    status, fields, content = raw
+    # A result of many megabytes is not an echo of its request.
+    place = content if status >= 400 else content[:_SEARCHED_BYTES]
+    secret = key.encode("latin-1")
+    if secret in place:
+        content = content.replace(secret, b"***")
+    elif status < 400 or not any(key in value for value in fields.values()):
+        return raw
+    return status, {name: value.replace(key, "***") for name, value in fields.items()}, content

@@ -16,12 +16,13 @@ import httpx
 
 from tinker_ext._transport.faults import LaneBusyError
 from tinker_ext._transport.gate import RetryBudget, shared_budget
-from tinker_ext._transport.headers import Credentials, HeaderBlock
+from tinker_ext._transport.headers import Credentials, HeaderBlock, conceal
 from tinker_ext._transport.limits import FairQueue, SharedBackoff, shared_backoff
 from tinker_ext._transport.messages import Call, Lane, Reply, RetryRule
 from tinker_ext._transport.observe import (
     Observer,
     Observers,
+    RequestFailed,
     RequestFinished,
     RequestStarted,
     RetryScheduled,
@@ -67,7 +68,7 @@ class Connection:
     ) -> None:
         self.origin, self._base_path = split_base_url(base_url)
         self.base_url = f"{self.origin}{self._base_path}"
-        self.observers = Observers([observer] if observer is not None else [])
+        self.observers = Observers.of(observer)
         self._credentials = credentials
         self._config = config = config or Config()
         self._lane_settings = {**LANE_SETTINGS, **(lanes or {})}
@@ -174,7 +175,14 @@ class Connection:
             ended = await self._again(call, key, first, began, deadline, timing)
         else:
             ended = Ended(first, 1, loop.time() - began)
-        return self._conclude(call, ended)
+        try:
+            return self._conclude(call, ended)
+        except Exception as failure:
+            if self.observers:
+                self.observers.notice(
+                    RequestFailed(call.operation, call.lane, ended.attempts, ended.elapsed, failure)
+                )
+            raise
 
     async def aclose(self) -> None:
         """Close all connections; later calls fail. A transport given by the caller stays open."""
@@ -217,8 +225,8 @@ class Connection:
                         break
                     target = onward
                     raw = await port.send(call, target, headers, deadline)
-            status = raw[0]
-            return Reply(status, raw[1], raw[2], loop.time() - started)
+            status, fields, content = conceal(headers, raw)
+            return Reply(status, fields, content, loop.time() - started)
         except BaseException as error:
             failure = type(error).__name__
             if isinstance(error, TinkerError) and error.operation is None:

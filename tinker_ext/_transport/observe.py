@@ -190,6 +190,13 @@ class Observers:
     def __init__(self, observers: Iterable[Observer] = ()) -> None:
         self._observers: tuple[Observer, ...] = tuple(observers)
 
+    @classmethod
+    def of(cls, observer: Observer | None) -> Observers:
+        """The same list when it is one, else a list of the one observer, or an empty one."""
+        if isinstance(observer, cls):
+            return observer
+        return cls([] if observer is None else [observer])
+
     def __bool__(self) -> bool:
         return bool(self._observers)
 
