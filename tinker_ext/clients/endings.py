@@ -9,12 +9,13 @@ import os
 import signal
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Generator
 from types import FrameType
 from typing import Any
 
-from tinker_ext.futures.future import AwaitableConcurrentFuture
+from tinker_ext.futures.future import AwaitableConcurrentFuture, LightFuture
 from tinker_ext.futures.loop import LoopThread
 from tinker_ext.sessions.workspace import Workspace
 
@@ -32,10 +33,10 @@ class Closing(AwaitableConcurrentFuture[None]):
     def __init__(self, workspace: Workspace, status: str, detail: str | None) -> None:
         self._workspace = workspace
         forget(workspace)
-        if workspace.closed:
-            workspace.runtime.retain()
-            super().__init__(workspace.runtime.submit(_nothing()))
-            workspace.runtime.release()
+        if workspace.retire_unused():
+            done: LightFuture[None] = LightFuture()
+            done.settle(None)
+            super().__init__(done)
             return
         workspace.open()
         super().__init__(workspace.runtime.submit(_close(workspace, status, detail)))
@@ -61,10 +62,6 @@ class Closing(AwaitableConcurrentFuture[None]):
             runtime.join()
 
 
-async def _nothing() -> None:
-    return None
-
-
 async def _close(workspace: Workspace, status: str, detail: str | None) -> None:
     try:
         await workspace.close(status, detail)
@@ -75,7 +72,7 @@ async def _close(workspace: Workspace, status: str, detail: str | None) -> None:
 def abandon(workspace: Workspace) -> None:
     """End a workspace whose client was forgotten: nothing is reported, nothing stays."""
     forget(workspace)
-    if not workspace.closed and workspace._retained:
+    if not workspace.retire_unused():
         with contextlib.suppress(RuntimeError):
             workspace.runtime.submit(_close(workspace, "success", None))
 
@@ -103,17 +100,10 @@ def close_all(status: str, seconds: float = EXIT_SECONDS) -> None:
         if workspace.session.session_id is not None and isinstance(workspace.runtime, LoopThread):
             with contextlib.suppress(Exception):
                 closings.append(workspace.runtime.submit(_close(workspace, status, None)))
-    deadline = workspace_time() + seconds
+    deadline = time.monotonic() + seconds
     for closing in closings:
         with contextlib.suppress(BaseException):
-            closing.result(max(0.0, deadline - workspace_time()))
-
-
-def workspace_time() -> float:
-    """Seconds of the monotonic clock."""
-    from time import monotonic
-
-    return monotonic()
+            closing.result(max(0.0, deadline - time.monotonic()))
 
 
 def _reason() -> str:

@@ -28,6 +28,7 @@ async def create(
     number = workspace.session.next_model_seq_id()
     body = requests.create_model(session_id, number, base_model, lora, user_metadata, optimizer)
     reply = await workspace.run("create_model", body, base_model, workspace.seconds())
+    workspace.watchers.name_model(reply.model_id, base_model)
     return TrainingClient(workspace, number, reply.model_id)
 
 
@@ -115,6 +116,7 @@ async def _create_by_loading(
     )
     reply = await workspace.run("load_weights", body, path, workspace.seconds())
     model_id = getattr(reply, "model_id", None) or f"{session_id}:train:{number}"
+    workspace.watchers.name_model(model_id, base_model)
     return TrainingClient(workspace, number, model_id)
 
 

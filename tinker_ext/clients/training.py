@@ -69,6 +69,7 @@ class TrainingClient:
         self.model_id = model_id
         self._turns = Turns(holder.link, model_id, filler(model_id))
         holder.add_turns(self._turns)
+        holder.link.book.listen(model_id, self)
 
     def __repr__(self) -> str:
         return f"TrainingClient(model_id={self.model_id!r})"
@@ -427,10 +428,17 @@ class TrainingClient:
 
     # -- how calls leave -------------------------------------------------------------------
 
-    def _reserve(self, operation: str) -> Ticket:
+    def _reserve(self, operation: str, data: Sequence[Datum] = ()) -> Ticket:
         holder = self._holder
         holder.open()
-        return self._turns.reserve(operation, holder.runtime.time(), holder.seconds())
+        watch = holder.watchers.begin_training(operation, self.model_id, data)
+        try:
+            ticket = self._turns.reserve(operation, holder.runtime.time(), holder.seconds())
+        except BaseException:
+            watch.drop()
+            raise
+        watch.follow(ticket.entry, ticket.result)
+        return ticket
 
     def _send(
         self,
@@ -597,7 +605,12 @@ class TrainingClient:
     def _reserve_custom(self, data: Sequence[Datum]) -> tuple[Ticket, Ticket]:
         """Both places at once, so that nothing comes between the two requests' order."""
         check_batch(data, "cross_entropy")
-        return self._reserve("forward"), self._reserve("forward_backward")
+        first = self._reserve("forward", data)
+        try:
+            return first, self._reserve("forward_backward", data)
+        except BaseException:
+            self._turns.drop(first)
+            raise
 
     def _arm_custom(
         self, ticket: Ticket, data: Sequence[Datum], evaluation: custom_loss.Evaluation

@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from tinker_ext._transport.observe import SessionStarted
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.operations import operation
 from tinker_ext.errors import APIError, ClientClosedError, SessionEndedError, TinkerError
@@ -61,6 +62,8 @@ class Session:
         self._model_seq = itertools.count()
         self._sampling_seq = itertools.count()
         self._custom_loss_seq = itertools.count()
+        self.began: float | None = None
+        """Loop time at which the session was opened."""
         self.messages: list[tuple[str, str]] = []
         """Messages of the server at creation, as (level, text)."""
 
@@ -99,6 +102,8 @@ class Session:
             session_id = self._given_id
         else:
             session_id = await self._ask_for_one()
+            link.observers.notice(SessionStarted(session_id))
+        self.began = asyncio.get_running_loop().time()
         if self._keep_alive:
             self._heartbeat = link.runtime.spawn(beat(link, session_id, self._gone))
         return session_id

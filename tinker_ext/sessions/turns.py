@@ -157,6 +157,7 @@ class Turns:
     def drop(self, ticket: Ticket) -> None:
         """Give a reserved place up, before it was armed."""
         ticket.dropped = True
+        ticket.result.cancel()
         self._link.runtime.call(self._wake, ticket)
 
     def _queued_entries(self) -> list[Entry]:

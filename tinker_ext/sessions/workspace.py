@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+from tinker_ext._transport.observe import SessionEnded
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.operations import operation
 from tinker_ext.errors import APIError, ClientClosedError, TinkerError
@@ -19,6 +20,7 @@ from tinker_ext.futures.polling import wait_for
 from tinker_ext.sessions.samples import SamplePool
 from tinker_ext.sessions.session import Session, SessionOptions
 from tinker_ext.sessions.turns import Turns
+from tinker_ext.telemetry.watchers import Watchers
 
 T = TypeVar("T")
 
@@ -46,6 +48,7 @@ class Workspace:
     ) -> None:
         self.link = link
         self.runtime = link.runtime
+        self.watchers = Watchers(link.observers, link.runtime.time)
         self.session = Session(link, options, session_id=session_id)
         self.samples = SamplePool(link)
         self.samples.on_cancelled = self._cancelled
@@ -72,6 +75,12 @@ class Workspace:
         if not self._retained:
             self._retained = True
             self.runtime.retain()
+
+    def retire_unused(self) -> bool:
+        """Close a workspace that never sent anything; True when it is closed (already)."""
+        if not self._retained and not self._closed:
+            self._closed = True
+        return self._closed
 
     def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
         """Run a coroutine on the core loop."""
@@ -104,13 +113,20 @@ class Workspace:
         entry = Entry(name, target, loop.time(), loop.time() + seconds)
         book = self.link.book
         book.add(entry)
+        ended: LightFuture[Any] = LightFuture()
+        self.watchers.begin_training(name, target, ()).follow(entry, ended)
         try:
             entry.stage = "sending"
             reply = await self.link.send(op, dumps(body), deadline=entry.deadline)
             promise = self.link.decode("UntypedAPIFuture", reply)
-            return await wait_for(
+            value = await wait_for(
                 self.link, entry, op, str(promise.request_id), roundtrip=reply.elapsed
             )
+            ended.settle(value)
+            return value
+        except BaseException as error:
+            ended.fail(error)
+            raise
         finally:
             book.discard(entry)
 
@@ -153,10 +169,13 @@ class Workspace:
         for turns in self._turns:
             turns.close(error)
         self.samples.close(error)
+        session_id, began = self.session.session_id, self.session.began
         try:
             await self.session.finish(status, detail)
         finally:
             self.session.close()
+            lasted = 0.0 if began is None else self.runtime.time() - began
+            self.link.observers.notice(SessionEnded(session_id, status, detail, lasted))
             for closer in self.closers:
                 with contextlib.suppress(Exception):
                     await closer()
