@@ -88,7 +88,11 @@ def response_body() -> bytes:
         {"logprobs": {"data": -rng.random(LENGTH, dtype=np.float32), "dtype": "float32"}}
         for _ in range(DATUMS)
     ]
-    body = {"loss_fn_output_type": "TensorData", "loss_fn_outputs": outputs, "metrics": {"a:sum": 1.0}}
+    body = {
+        "loss_fn_output_type": "TensorData",
+        "loss_fn_outputs": outputs,
+        "metrics": {"a:sum": 1.0},
+    }
     return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
