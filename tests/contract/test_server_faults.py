@@ -1,4 +1,4 @@
-"""M40: faults on order, by rule, seed and API; in process they raise, on a port they cut sockets."""
+"""M40: faults on order, by rule, seed and API; in process they raise, on a port they cut."""
 
 import asyncio
 

@@ -14,7 +14,8 @@ from tinker_ext.mock import Server, Settings
 SERVER = """
 import sys
 from tinker_ext.mock import Settings, serve
-serve(Settings(state=sys.argv[1], snapshot_every=int(sys.argv[2])), lambda url: print(url, flush=True))
+settings = Settings(state=sys.argv[1], snapshot_every=int(sys.argv[2]))
+serve(settings, lambda url: print(url, flush=True))
 """
 
 
@@ -59,8 +60,7 @@ def test_kill_nine_between_steps(tmp_path, snapshot_every):
                     if model is None:
                         model = await raw.model()
                     raw.seq = seq
-                    for _ in range(2):
-                        losses.append(await raw.train(model))
+                    losses += [await raw.train(model) for _ in range(2)]
                     seq = raw.seq
             finally:
                 process.kill()

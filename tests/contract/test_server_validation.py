@@ -35,7 +35,12 @@ def test_every_operation_has_a_handler():
         ("create_session", {"tags": "x"}, ["body", "tags"], "array"),
         ("create_session", {"colour": 1}, ["body"], "colour"),
         ("create_model", {"base_model": None}, ["body", "base_model"], "string"),
-        ("create_model", {"lora_config": {"rank": "x"}}, ["body", "lora_config", "rank"], "integer"),
+        (
+            "create_model",
+            {"lora_config": {"rank": "x"}},
+            ["body", "lora_config", "rank"],
+            "integer",
+        ),
         (
             "asample",
             {"prompt": {"chunks": [{"tokens": [1, "x"], "type": "encoded_text"}]}},
