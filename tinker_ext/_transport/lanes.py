@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 import httpx
 
+from tinker_ext._transport.deprecation import DeprecationNotes
 from tinker_ext._transport.faults import LaneBusyError
 from tinker_ext._transport.gate import RetryBudget, shared_budget
 from tinker_ext._transport.headers import Credentials, HeaderBlock, conceal
@@ -76,6 +77,7 @@ class Connection:
         self._transport = transport
         self._proxy = None if transport is not None else proxy_for(self.origin)
         self._headers = HeaderBlock(credentials, [*config.extra_headers().items(), *headers])
+        self._notes = DeprecationNotes()
         self._ports: dict[Lane, Port] = {}
         self._closed = False
         self._timing = Timing(
@@ -226,6 +228,8 @@ class Connection:
                     target = onward
                     raw = await port.send(call, target, headers, deadline)
             status, fields, content = conceal(headers, raw)
+            if "x-deprecation-note" in fields:
+                self._notes.read(fields)
             return Reply(status, fields, content, loop.time() - started)
         except BaseException as error:
             failure = type(error).__name__

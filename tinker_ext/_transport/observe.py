@@ -96,11 +96,25 @@ class SessionEnded:
     seconds: float
 
 
+@attrs.frozen
+class OperationStarted:
+    """The user has made a call; its `OperationFinished` has the same number.
+
+    Delivered in the user's thread, before anything is sent.
+    """
+
+    number: int
+    operation: str
+    target: str
+    model: str | None = None
+
+
 @attrs.frozen(kw_only=True)
 class OperationFinished:
     """One call of the user has ended, with a result or with an error.
 
     Attributes:
+        number: The calls of a client, counted from 1 in the order they were made.
         operation: For example `forward_backward`.
         target: Model id, or the sampling session, path or base model.
         model: Name of the base model, where it is known.
@@ -117,6 +131,7 @@ class OperationFinished:
         failure: The exception, None on success.
     """
 
+    number: int = 0
     operation: str
     target: str
     model: str | None = None
@@ -146,6 +161,7 @@ Event = (
     | QueueStateSeen
     | SessionStarted
     | SessionEnded
+    | OperationStarted
     | OperationFinished
 )
 
@@ -166,6 +182,8 @@ def describe(event: Event) -> dict[str, Any]:
             fields[name] = value.to_dict()
         elif isinstance(value, Mapping):
             fields[name] = dict(value)
+        elif isinstance(value, Lane):
+            fields[name] = value.value
         else:
             fields[name] = value
     return fields

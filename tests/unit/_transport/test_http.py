@@ -327,6 +327,27 @@ def test_silent_server_times_out() -> None:
     run(main)
 
 
+def test_server_that_never_reads() -> None:
+    """M22: a request that cannot be written in time is a timeout."""
+
+    async def main() -> None:
+        async def ignore(_: asyncio.StreamReader, writer: Writer) -> None:
+            writer.transport.pause_reading()
+            await asyncio.sleep(0.5)
+            writer.close()
+
+        listener = await asyncio.start_server(ignore, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        http = HttpTransport(split_base_url(f"http://127.0.0.1:{port}")[0])
+        with pytest.raises(ExchangeTimeoutError) as caught:
+            await http.send_raw("POST", "/", b"", bytes(32 * MB), timeout=0.2)
+        assert caught.value.sent is None
+        await http.aclose()
+        listener.close()
+
+    asyncio.run(main())
+
+
 def test_refused_connection() -> None:
     """M20: nothing listens, so surely nothing was sent."""
 

@@ -657,6 +657,22 @@ def test_queue_states_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture)
     assert "active" not in caplog.text
 
 
+def test_deprecation_notes_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """M28: what the server says about old features reaches the log, once per text."""
+
+    async def main() -> None:
+        headers = {"X-Deprecation-Note": "v1 ends", "X-Deprecation-Level": "error"}
+        connection = foreign(lambda _: httpx.Response(200, json={}, headers=headers))
+        for _ in range(3):
+            await connection.once(POST)
+
+    with caplog.at_level(logging.WARNING, "tinker_ext"):
+        run_virtual(main())
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("ERROR", "the server says: v1 ends")
+    ]
+
+
 def test_generated_code_can_use_a_lane() -> None:
     """M25: an httpx client built on a lane shares its connections and serves its origin only."""
 
