@@ -57,17 +57,14 @@ class Screen:
 
         table = Table(title=title, title_justify="left", title_style="bold")
         for number, column in enumerate(columns):
-            # Ids and paths are there to be copied, so they are never cut.
-            whole = number == 0 or column in ("Path", "Value")
-            table.add_column(
-                column,
-                style="cyan" if number == 0 else None,
-                overflow="fold",
-                no_wrap=number == 0 and len(columns) > 2 and not whole,
-            )
+            table.add_column(column, style="cyan" if number == 0 else None, overflow="fold")
         for row in rows:
             table.add_row(*row)
-        self.console().print(table)
+        console = self.console()
+        if not console.is_terminal:
+            # A file has no width, and ids in it are there to be found whole.
+            console.width = 4000
+        console.print(table)
 
     def properties(self, title: str, pairs: Iterable[tuple[str, str]]) -> None:
         """Print one thing as a list of names and values."""

@@ -1,0 +1,371 @@
+"""The checks of `tinker-ext doctor`, in the order of the way from this machine to the server."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib import metadata
+from typing import Any, Literal
+from urllib.parse import SplitResult, urlsplit
+
+import attrs
+
+from tinker_ext._version import __version__
+
+Status = Literal["ok", "warn", "fail", "info"]
+
+CORE = ("attrs", "httptools", "httpx", "numpy", "orjson", "tenacity", "tokenizers")
+EXTRAS = {
+    "server": ("jsonschema-rs", "starlette", "uvicorn"),
+    "proto": ("protobuf", "zstandard"),
+    "hf": ("huggingface-hub",),
+    "torch": ("torch",),
+}
+CLOCK_SECONDS = 60.0
+CERTIFICATE_DAYS = 14
+LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+@attrs.frozen
+class Finding:
+    """One thing that was checked.
+
+    Attributes:
+        name: What was looked at.
+        status: `ok`, `info` (worth knowing), `warn` (may hurt) or `fail` (will not work).
+        detail: What was found.
+        fix: What to do; empty when nothing is wrong.
+    """
+
+    name: str
+    status: Status
+    detail: str
+    fix: str = ""
+
+
+class _Stop(Exception):
+    """A step failed and the later ones would only repeat it."""
+
+
+def examine(
+    base_url: str | None = None,
+    *,
+    timeout: float = 10.0,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Finding]:
+    """Check everything between here and the server, yielding each finding as it is made.
+
+    Args:
+        base_url: The server; by default the one clients would use.
+        timeout: Seconds for each step on the network.
+        env: Environment to look at instead of that of the process.
+    """
+    values = os.environ if env is None else env
+    yield from versions()
+    yield from variables(values)
+    url, source = chosen_url(base_url, values)
+    if url is None:
+        yield Finding("server", "warn", "no key and no base URL: clients use the embedded server",
+                      "set TINKER_API_KEY or TINKER_BASE_URL, or go on with `tinker-ext "
+                      "quickstart`")  # fmt: skip
+        yield from embedded()
+        return
+    if url.rstrip("/").rstrip(":") == "embedded":
+        yield Finding("server", "ok", f"embedded, from {source}")
+        yield from embedded()
+        return
+    yield from key(url, values)
+    parts = urlsplit(url)
+    try:
+        yield from address(url, parts, source)
+        proxy = proxy_for(url)
+        yield from _proxy(proxy)
+        if proxy is None:
+            yield from network(parts, timeout)
+        yield from health(url, timeout)
+        yield from dialect(url, timeout, values)
+    except _Stop:
+        return
+
+
+def versions() -> Iterator[Finding]:
+    """Look at Python, the package and what it needs."""
+    here = f"tinker-ext {__version__}, Python {platform.python_version()}, {platform.system()}"
+    missing = [name for name in CORE if _version(name) is None]
+    found = ", ".join(f"{name} {_version(name)}" for name in CORE if name not in missing)
+    if missing:
+        yield Finding("versions", "fail", f"{here}; missing: {', '.join(missing)}",
+                      "pip install --force-reinstall tinker-ext")  # fmt: skip
+    else:
+        yield Finding("versions", "ok", f"{here} ({found})")
+    for extra, names in EXTRAS.items():
+        absent = [name for name in names if _version(name) is None]
+        if absent and extra in ("server", "proto"):
+            yield Finding(f"extra {extra}", "info", f"not installed: {', '.join(absent)}",
+                          f"pip install 'tinker-ext[{extra}]' if you need it")  # fmt: skip
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def variables(env: Mapping[str, str]) -> Iterator[Finding]:
+    """Look for settings that cannot be read, and for names that mean nothing."""
+    from tinker_ext.config import Config
+    from tinker_ext.errors import ConfigurationError
+
+    known = {field.metadata["env"] for field in attrs.fields(Config)} - {None}
+    try:
+        Config.from_env(env)
+    except ConfigurationError as error:
+        yield Finding("settings", "fail", str(error), "correct or unset the variable")
+    given = sorted(name for name in env if name.startswith("TINKER_"))
+    unknown = [name for name in given if name.startswith("TINKER_EXT_") and name not in known]
+    for name in unknown:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, known, n=1)
+        yield Finding("settings", "warn", f"{name} means nothing here",
+                      f"did you mean {near[0]}?" if near else "unset it")  # fmt: skip
+    if not unknown:
+        names = ", ".join(name for name in given if name in known) or "none"
+        yield Finding("settings", "ok", f"variables in use: {names}")
+
+
+def chosen_url(base_url: str | None, env: Mapping[str, str]) -> tuple[str | None, str]:
+    """Return the server clients would use and where that was said; None for the embedded one."""
+    from tinker_ext import auth
+    from tinker_ext.config import HOSTED_BASE_URL
+
+    if base_url:
+        return base_url, "--base-url"
+    if env.get("TINKER_BASE_URL"):
+        return env["TINKER_BASE_URL"], "TINKER_BASE_URL"
+    if auth.has_credentials(env):
+        return HOSTED_BASE_URL, "the default"
+    return None, ""
+
+
+def embedded() -> Iterator[Finding]:
+    """Look at whether the embedded server can run."""
+    absent = [name for name in EXTRAS["server"] if _version(name) is None]
+    if absent:
+        yield Finding("embedded", "fail", f"needs {', '.join(absent)}",
+                      "pip install 'tinker-ext[server]'")  # fmt: skip
+    else:
+        yield Finding("embedded", "ok", "ready; try `tinker-ext quickstart`")
+
+
+def key(url: str, env: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at where the credential comes from, never at what it is."""
+    from tinker_ext import auth
+    from tinker_ext.credentials import default_path
+    from tinker_ext.errors import TinkerError
+
+    place = default_path()
+    try:
+        auth.resolve(base_url=url, env=env)
+        stored = auth.default_key()
+    except TinkerError as error:
+        yield Finding("key", "fail", error.message, "set TINKER_API_KEY or run `tinker-ext auth "
+                      "login`")  # fmt: skip
+        return
+    if env.get("TINKER_API_KEY"):
+        yield Finding("key", "ok", "from TINKER_API_KEY")
+        if env["TINKER_API_KEY"] != env["TINKER_API_KEY"].strip():
+            yield Finding("key", "warn", "TINKER_API_KEY begins or ends with white space",
+                          "set it again without")  # fmt: skip
+    elif env.get("TINKER_CREDENTIAL_CMD"):
+        yield from _command(env["TINKER_CREDENTIAL_CMD"])
+    elif stored:
+        yield Finding("key", "ok", f"from {place}")
+    else:
+        yield Finding("key", "info", "none; this server need not want one")
+    if place.exists() and os.name == "posix" and place.stat().st_mode & 0o077:
+        yield Finding("key file", "warn", f"others can read {place}", f"chmod 600 {place}")
+
+
+def _command(command: str) -> Iterator[Finding]:
+    from tinker_ext.auth import run_credential_command
+    from tinker_ext.errors import TinkerError
+
+    try:
+        run_credential_command(command)
+    except TinkerError as error:
+        yield Finding("key", "fail", error.message, "correct TINKER_CREDENTIAL_CMD")
+    else:
+        yield Finding("key", "ok", "from TINKER_CREDENTIAL_CMD, which works")
+
+
+def address(url: str, parts: SplitResult, source: str) -> Iterator[Finding]:
+    """Look at the form of the URL."""
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
+        yield Finding("server", "fail", f"{url} (from {source}) is no http(s) URL",
+                      "write it as https://host or http://127.0.0.1:8000")  # fmt: skip
+        raise _Stop
+    yield Finding("server", "ok", f"{url}, from {source}")
+    if parts.path.rstrip("/").endswith("/api/v1"):
+        yield Finding("server", "warn", "the URL ends in /api/v1, which clients add themselves",
+                      "leave /api/v1 out")  # fmt: skip
+    if parts.scheme == "http" and parts.hostname not in LOCAL:
+        yield Finding("server", "warn", "http: the key travels where others can read it",
+                      "use https")  # fmt: skip
+
+
+def proxy_for(url: str) -> str | None:
+    """Return the proxy that the environment names for a URL."""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    proxies = getproxies()
+    if not parts.hostname or proxy_bypass(parts.hostname):
+        return None
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+def _proxy(proxy: str | None) -> Iterator[Finding]:
+    if proxy is None:
+        yield Finding("proxy", "ok", "none")
+        return
+    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    where = f"{parts.hostname}:{parts.port or 80}"
+    try:
+        with socket.create_connection((parts.hostname or "", parts.port or 80), 5):
+            yield Finding("proxy", "ok", f"through {where}; long polls must be let through")
+    except OSError as error:
+        yield Finding("proxy", "fail", f"{where} does not answer: {_reason(error)}",
+                      "correct HTTPS_PROXY, or name the server in NO_PROXY")  # fmt: skip
+        raise _Stop from None
+
+
+def network(parts: SplitResult, timeout: float) -> Iterator[Finding]:
+    """Resolve the name, connect, and shake hands."""
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    found, seconds = _timed(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    if isinstance(found, Exception):
+        yield Finding("name", "fail", f"{host} cannot be resolved: {_reason(found)}",
+                      "check the spelling of the URL and the network")  # fmt: skip
+        raise _Stop
+    yield Finding("name", "ok", f"{host} is {found[0][4][0]} ({seconds * 1000:.0f} ms)")
+    opened, seconds = _timed(lambda: socket.create_connection((host, port), timeout))
+    if isinstance(opened, Exception):
+        yield Finding("connection", "fail", f"{host}:{port}: {_reason(opened)}",
+                      "check that the server runs, its port, and firewalls in between")  # fmt: skip
+        raise _Stop
+    with opened:
+        yield Finding("connection", "ok", f"port {port} answers ({seconds * 1000:.0f} ms)")
+        if parts.scheme == "https":
+            yield from tls(opened, host)
+
+
+def tls(opened: socket.socket, host: str) -> Iterator[Finding]:
+    """Look at the certificate as the client will."""
+    context = ssl.create_default_context()
+    shaken, seconds = _timed(lambda: context.wrap_socket(opened, server_hostname=host))
+    if isinstance(shaken, ssl.SSLCertVerificationError):
+        yield Finding("TLS", "fail", f"the certificate is refused: {shaken.verify_message}",
+                      "set SSL_CERT_FILE when your network has an authority of its own, and check "
+                      "this machine's clock")  # fmt: skip
+        raise _Stop
+    if isinstance(shaken, Exception):
+        yield Finding("TLS", "fail", _reason(shaken), "is this port meant for https?")
+        raise _Stop
+    certificate: dict[str, Any] = shaken.getpeercert() or {}
+    ends = datetime.fromtimestamp(ssl.cert_time_to_seconds(certificate["notAfter"]), UTC)
+    days = (ends - datetime.now(UTC)).days
+    text = f"{shaken.version()}, certificate good for {days} days ({seconds * 1000:.0f} ms)"
+    yield Finding("TLS", "warn" if days < CERTIFICATE_DAYS else "ok", text,
+                  "tell whoever runs the server" if days < CERTIFICATE_DAYS else "")  # fmt: skip
+
+
+def health(url: str, timeout: float) -> Iterator[Finding]:
+    """Ask whether the server is well, and what time it has."""
+    import httpx
+
+    place = f"{url.rstrip('/')}/api/v1/healthz"
+    reply, seconds = _timed(lambda: httpx.get(place, timeout=timeout))
+    if isinstance(reply, Exception):
+        yield Finding("health", "fail", f"no answer from {place}: {_reason(reply)}",
+                      "check that the server runs and speaks HTTP on this port")  # fmt: skip
+        raise _Stop
+    if reply.is_success:
+        yield Finding("health", "ok", f"HTTP {reply.status_code} in {seconds * 1000:.0f} ms")
+    else:
+        yield Finding("health", "warn", f"{place} answers HTTP {reply.status_code}",
+                      "check the path of the base URL: it ends before /api/v1")  # fmt: skip
+    yield from clock(reply.headers.get("date"), time.time())
+
+
+def clock(date: str | None, now: float) -> Iterator[Finding]:
+    """Compare the server's clock with ours; tokens depend on both."""
+    try:
+        theirs = parsedate_to_datetime(date or "").timestamp()
+    except (TypeError, ValueError):
+        yield Finding("clock", "info", "the server does not tell its time")
+        return
+    apart = now - theirs
+    if abs(apart) > CLOCK_SECONDS:
+        side = "ahead of" if apart > 0 else "behind"
+        yield Finding("clock", "warn", f"this machine is {abs(apart):.0f} s {side} the server",
+                      "set the clock (NTP); tokens expire too early or too late")  # fmt: skip
+    else:
+        yield Finding("clock", "ok", f"{abs(apart):.0f} s apart")
+
+
+def dialect(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Finding]:
+    """Ask as a client does: is the key good, what does the server speak and offer."""
+    from tinker_ext import ServiceClient
+    from tinker_ext.config import Config
+    from tinker_ext.errors import AuthenticationError, PermissionDeniedError, TinkerError
+
+    settings = Config.from_env(env, base_url=url, retry_attempts=1, request_timeout=timeout)
+    try:
+        with ServiceClient(base_url=url, config=settings) as service:
+            models = service.get_server_capabilities().supported_models
+            spoken = service.dialect
+    except (AuthenticationError, PermissionDeniedError) as error:
+        yield Finding("access", "fail", f"the server refuses the key: {error.message}",
+                      "check TINKER_API_KEY, or run `tinker-ext auth login`")  # fmt: skip
+        return
+    except TinkerError as error:
+        yield Finding("access", "fail", str(error.message), error.hint or
+                      "run the command again with --debug")  # fmt: skip
+        return
+    yield Finding("access", "ok", f"the server lets you in and offers {len(models)} models")
+    text = f"era {spoken.era}, {spoken.wire} bodies, seq ids: {spoken.seq}"
+    yield Finding("wire", "ok", f"{text} (chosen by {spoken.chosen_by})")
+    if spoken.era == "0.36.0" and any(_version(name) is None for name in EXTRAS["proto"]):
+        yield Finding("wire", "warn", "a server of this era may insist on protobuf",
+                      "pip install 'tinker-ext[proto]'")  # fmt: skip
+    if spoken.lacks:
+        yield Finding("wire", "info", f"the server lacks: {', '.join(sorted(spoken.lacks))}")
+
+
+def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what `work` gives, or the error it raises, and how long it took."""
+    begin = time.perf_counter()
+    try:
+        value: Any = work()
+    except Exception as error:
+        value = error
+    return value, time.perf_counter() - begin
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

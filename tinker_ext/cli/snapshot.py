@@ -1,0 +1,156 @@
+"""What a run log says about a run right now: its last steps, what waits, and what it has used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+KEPT = 400
+"""Losses kept for the curve, and the most steps a rate is taken over."""
+
+
+@attrs.define
+class Waiting:
+    """An operation the server holds back.
+
+    Attributes:
+        operation: For example `forward_backward`.
+        target: Model or sampler it works on.
+        state: Queue state the server reports.
+        reason: Why, in the server's words.
+        since: Unix time of the first report.
+    """
+
+    operation: str
+    target: str
+    state: str
+    reason: str | None
+    since: float
+
+
+@attrs.define
+class Snapshot:
+    """A run log read so far; feed it new lines with `add`.
+
+    Attributes:
+        session: Id of the last session.
+        ended: How the session ended, None while it runs.
+        step: Number of the last step.
+        target: Model of the last step.
+        model: Base model, where it is known.
+        losses: Loss of the last steps.
+        metrics: Metrics of the last step.
+        tokens: Tokens trained, prefilled and sampled in all.
+        cost: What they cost; None without prices.
+        seconds_per_step: Mean over the last steps.
+        tokens_per_second: Trained tokens over the last steps.
+        operations: How many operations of each name have ended.
+        errors: How many of them failed, by the name of the error.
+        waiting: What the server holds back, by request id.
+        updated: Unix time of the last line.
+    """
+
+    session: str | None = None
+    ended: str | None = None
+    step: int = 0
+    target: str | None = None
+    model: str | None = None
+    losses: list[float] = attrs.field(factory=list)
+    metrics: dict[str, Any] = attrs.field(factory=dict)
+    tokens: dict[str, Any] = attrs.field(factory=dict)
+    cost: float | None = None
+    seconds_per_step: float | None = None
+    tokens_per_second: float | None = None
+    operations: dict[str, int] = attrs.field(factory=dict)
+    errors: dict[str, int] = attrs.field(factory=dict)
+    waiting: dict[str, Waiting] = attrs.field(factory=dict)
+    updated: float | None = None
+    _spans: list[tuple[float, float]] = attrs.field(factory=list)
+
+    def add(self, records: Iterable[Mapping[str, Any]]) -> list[int]:
+        """Take in lines of the log; return the numbers of the steps among them."""
+        steps = []
+        for record in records:
+            self.updated = _number(record.get("time")) or self.updated
+            self.session = record.get("session") or self.session
+            kind = record.get("type")
+            if kind == "session_start":
+                self.ended = None
+            elif kind == "session_end":
+                self.ended = str(record.get("status") or "ended")
+                self.waiting.clear()
+                self._totals(record.get("totals"))
+            elif kind == "operation":
+                self._operation(record)
+            elif kind == "queue":
+                self._queue(record)
+            elif kind == "step":
+                self._step(record)
+                steps.append(self.step)
+        return steps
+
+    def _operation(self, record: Mapping[str, Any]) -> None:
+        name = str(record.get("operation"))
+        self.operations[name] = self.operations.get(name, 0) + 1
+        self.waiting.pop(_ticket(record), None)
+        if record.get("error"):
+            error = str(record["error"])
+            self.errors[error] = self.errors.get(error, 0) + 1
+
+    def _queue(self, record: Mapping[str, Any]) -> None:
+        ticket = _ticket(record)
+        known = self.waiting.get(ticket)
+        since = known.since if known else _number(record.get("time")) or 0.0
+        self.waiting[ticket] = Waiting(
+            str(record.get("operation")),
+            str(record.get("target") or ""),
+            str(record.get("state")),
+            record.get("reason"),
+            since,
+        )
+
+    def _step(self, record: Mapping[str, Any]) -> None:
+        self.step = int(_number(record.get("step")) or self.step + 1)
+        self.target = record.get("target") or self.target
+        self.model = record.get("model") or self.model
+        self.metrics = dict(record.get("metrics") or {})
+        loss = _number(record.get("loss"))
+        if loss is not None:
+            self.losses = [*self.losses[1 - KEPT :], loss]
+        trained = _number((record.get("tokens") or {}).get("train")) or 0.0
+        seconds = _number(record.get("seconds"))
+        if seconds is not None:
+            self._spans = [*self._spans[-19:], (seconds, trained)]
+            total = sum(span for span, _ in self._spans)
+            self.seconds_per_step = total / len(self._spans)
+            done = sum(count for _, count in self._spans)
+            self.tokens_per_second = done / total if total else None
+        self._totals(record.get("totals"))
+
+    def _totals(self, totals: Mapping[str, Any] | None) -> None:
+        if totals:
+            self.tokens = {key: value for key, value in totals.items() if key != "cost"}
+            self.cost = _number(totals.get("cost"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        hidden = ("_spans", "waiting")
+        values = {
+            field.name: getattr(self, field.name)
+            for field in attrs.fields(type(self))
+            if field.name not in hidden
+        }
+        return values | {"waiting": [attrs.asdict(item) for item in self.waiting.values()]}
+
+
+def _ticket(record: Mapping[str, Any]) -> str:
+    """Return what tells operations apart: the request id, else what and whom they work on."""
+    return str(record.get("request_id") or f"{record.get('operation')}/{record.get('target')}")
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)

@@ -1,0 +1,157 @@
+"""`tinker-ext checkpoint download`: the files of a checkpoint in a directory, all or none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import click
+
+from tinker_ext.cli.checkpoints import path_argument
+from tinker_ext.cli.connect import rest, service
+from tinker_ext.cli.failures import CommandError
+from tinker_ext.cli.lazy import Command, screen_of
+from tinker_ext.cli.screen import Screen, size
+from tinker_ext.errors import APIStatusError, DownloadError, FeatureMissingError
+from tinker_ext.paths import parse_checkpoint
+
+EXPORT_SECONDS = 3600
+ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
+
+EXAMPLES = """
+tinker-ext checkpoint download tinker://RUN/weights/final             # ./RUN_weights_final/
+tinker-ext checkpoint download tinker://RUN/weights/final -o models   # models/RUN_weights_final/
+tinker-ext checkpoint download tinker://RUN/external_weights/v1 --force
+"""
+
+
+@click.command(cls=Command, name="download", examples=EXAMPLES)
+@path_argument
+@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path),
+              help="Directory to put the new one in; by default the current one.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace the directory when it exists.")
+@click.pass_context
+def command(context: click.Context, path: str, output: Path | None, force: bool) -> None:
+    """Download the weights of a checkpoint into a directory of their own.
+
+    A training checkpoint is exported first, for which the server opens a session on its base
+    model; the export is deleted afterwards. A download that was cut off continues where it
+    stopped when the command is run again. Encrypted files keep their .age ending.
+    """
+    screen = screen_of(context)
+    target = (output or Path.cwd()) / directory_name(path)
+    if target.exists() and not force:
+        raise CommandError(
+            f"{target} exists already", "Use --force to replace it, or -o for another place."
+        )
+    download(screen, path, target)
+    count = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
+    result: dict[str, Any] = {"checkpoint_path": path, "destination": str(target)}
+    if screen.is_json:
+        screen.json(result | ({"file_size_bytes": count} if count else {}))
+    else:
+        screen.properties(f"Checkpoint {path}", [("Saved to", str(target)), ("Size", size(count))])
+
+
+def directory_name(path: str) -> str:
+    """Return the directory of a checkpoint.
+
+    Example:
+        >>> directory_name("tinker://run-1/weights/final")
+        'run-1_weights_final'
+    """
+    return path.partition("://")[2].replace("/", "_")
+
+
+def download(screen: Screen, path: str, target: Path) -> None:
+    """Fetch every file of a checkpoint; `target` appears when all of them are there."""
+    partial = target.with_name(f".{target.name}.partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    with _urls(screen, path) as urls:
+        for number, (name, url) in enumerate(urls.items(), 1):
+            _fetch_one(screen, partial, name, url, f"{name} ({number} of {len(urls)})")
+    if target.exists():
+        shutil.rmtree(target)
+    os.replace(partial, target)
+
+
+def _fetch_one(screen: Screen, folder: Path, name: str, url: str, label: str) -> None:
+    from tinker_ext.downloads import fetch, unpack
+
+    place = folder / safe_name(name)
+    if place.exists():
+        return
+    with screen.progress(label, bytes_=True) as advance:
+        fetch(url, place, progress=advance)
+    if not name.endswith(ARCHIVES):
+        return
+    inside = folder / f".{place.name}.unpacked"
+    shutil.rmtree(inside, ignore_errors=True)
+    unpack(place, inside)
+    for item in inside.iterdir():
+        os.replace(item, place.parent / item.name)
+    inside.rmdir()
+    place.unlink()
+
+
+def safe_name(name: str) -> PurePosixPath:
+    """Return a file name of the server as a relative path that stays where it is put.
+
+    Raises:
+        DownloadError: The name leads elsewhere.
+    """
+    path = PurePosixPath(name)
+    bad = not name or path.is_absolute() or ".." in path.parts or not path.name
+    if bad or any(ord(letter) < 32 or letter in '\\:*?"<>|' for letter in name):
+        raise DownloadError(f"the server names a file {name[:80]!a}, which is refused")
+    return path
+
+
+@contextmanager
+def _urls(screen: Screen, path: str) -> Iterator[dict[str, str]]:
+    """Yield where the files are; an export made for this is gone after the block."""
+    kind = parse_checkpoint(path).type
+    if kind == "external":
+        with rest(screen) as client:
+            yield dict(client.get_external_weights_urls(path).result().urls)
+        return
+    export = _exported(screen, path) if kind == "training" else None
+    if export is None:
+        yield _archive(screen, path)
+        return
+    with rest(screen) as client:
+        try:
+            yield dict(client.get_external_weights_urls(export).result().urls)
+        finally:
+            # It expires by itself; what matters to the user is the download.
+            with suppress(APIStatusError):
+                client.delete_checkpoint_from_tinker_path(export).result()
+
+
+def _exported(screen: Screen, path: str) -> str | None:
+    """Return the path of a new export of a training checkpoint; None where there is no such."""
+    with service(screen) as client:
+        screen.note("The server exports the weights …")
+        trainer = client.create_training_client_from_state(path)
+        try:
+            return trainer.save_weights_external("download", EXPORT_SECONDS).result().path
+        except FeatureMissingError:
+            return None
+
+
+def _archive(screen: Screen, path: str) -> dict[str, str]:
+    """Return the archive that servers of the first era make of any checkpoint."""
+    with rest(screen) as client:
+        try:
+            url = client.get_checkpoint_archive_url_from_tinker_path(path).result().url
+        except FeatureMissingError:
+            raise CommandError(
+                f"this server offers no files of {path}",
+                "Download a training checkpoint (tinker://RUN/weights/…, made by save_state) or an "
+                "export\n(tinker://RUN/external_weights/…, made by save_weights_external).",
+            ) from None
+    return {"archive.tar.gz": url}
