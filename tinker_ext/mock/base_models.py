@@ -11,7 +11,7 @@ import attrs
 import orjson
 
 BYTES = Path(__file__).with_name("tokenizer")
-CONTEXT = 4096
+CONTEXT = 32768
 
 # Served out of the box, offline; they differ in their initial weights.
 BUILT_IN = ("tinker-ext/tiny", "tinker-ext/tiny-base")

@@ -137,21 +137,8 @@ def get_info(world: World, request: Request) -> Any:
 def unload_model(world: World, request: Request) -> Any:
     """Free a model once its queued operations are done."""
     model = world.model(request.json["model_id"])
-    model.unloaded = True
     promise = world.promise("unload_model", model_id=model.model_id)
-
-    def job() -> None:
-        model.trainable = None
-        value = {"type": "unload_model", "model_id": model.model_id}
-        world.promises.settle(promise, JsonResult(value))
-        with world.lock:
-            waiting, world.waiting_for_capacity = (
-                world.waiting_for_capacity[:1],
-                (world.waiting_for_capacity[1:]),
-            )
-        for held, submit in waiting:
-            held.queue_state, held.queue_reason = "active", None
-            submit()
-
-    world.worker.submit("train", job)
+    value = {"type": "unload_model", "model_id": model.model_id}
+    world.worker.submit("train", lambda: world.promises.settle(promise, JsonResult(value)))
+    world.free([model])
     return ticket(promise, model.model_id)

@@ -6,8 +6,10 @@ import hashlib
 from functools import partial
 from typing import Any
 
+import attrs
 import numpy as np
 
+from tinker_ext.mock.base_models import CONTEXT
 from tinker_ext.mock.compute import SampleOrder
 from tinker_ext.mock.futures import Promise, wake
 from tinker_ext.mock.handlers.training import digest, seq_of
@@ -143,6 +145,11 @@ def _draw(world: World, sampler: Sampler, request_id: str, body: dict[str, Any])
         targets=_targets(body.get("target_prompt_logprobs")),
         alternatives=_topk(body, "prompt_alt_tokens_k"),
     )
+    room = CONTEXT - len(order.prompt)
+    if room < 0:
+        raise ValueError(f"the prompt has {len(order.prompt)} tokens; at most {CONTEXT} fit")
+    if (order.params.get("max_tokens") or 0) > room:
+        order = attrs.evolve(order, params={**order.params, "max_tokens": room})
     base = world.base_model(sampler.base_model)
     result = world.compute.sample(base, sampler.weights, order)
     session = world.sessions.get(sampler.session_id or "")

@@ -57,8 +57,7 @@ def finish_session(world: World, request: Request) -> Any:
             "reason": {"type": request.json["reason"]["type"]},
             "detail": request.json.get("detail"),
         }
-        for model_id in session.models.values():
-            world.models[model_id].trainable = None
+        world.free([world.models[model_id] for model_id in session.models.values()])
     return Response.empty()
 
 

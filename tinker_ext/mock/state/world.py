@@ -226,6 +226,24 @@ class World:
             )
             self.promises.settle(operation.promise, outcome)
 
+    def free(self, models: list[Model]) -> None:
+        """Unload models behind their queued operations and let waiting ones take their place."""
+        for model in models:
+            model.unloaded = True
+
+        def job() -> None:
+            for model in models:
+                model.trainable = None
+            with self.lock:
+                room = len(models)
+                waiting = self.waiting_for_capacity[:room]
+                del self.waiting_for_capacity[:room]
+            for promise, submit in waiting:
+                promise.queue_state, promise.queue_reason = "active", None
+                submit()
+
+        self.worker.submit("train", job)
+
     def add_sampler(
         self, session: Session, number: int, base_model: str, path: str | None, weights: Any
     ) -> Sampler:
@@ -246,7 +264,7 @@ def guarded(run: Callable[[], Result | Failure]) -> Result | Failure:
     """Run an operation; bad input is the user's failure, anything else the server's."""
     try:
         return run()
-    except (BadInput, ValueError, KeyError) as error:
+    except (BadInput, ValueError, KeyError, OverflowError) as error:
         text = str(error.args[0]) if error.args else repr(error)
         return Failure(text, "user")
     except Exception as error:
