@@ -136,15 +136,19 @@ def test_work_under_way_fails_when_the_client_closes(port):
 
 def test_several_servers_and_keys_at_once():
     """M25: clients of different servers do not mix."""
-    with Server(Settings(seed=1)) as one, Server(Settings(seed=2)) as two:
-        with connect(one) as first, connect(two) as second:
-            a = first.create_lora_training_client(MODEL, rank=4)
-            b = second.create_lora_training_client(MODEL, rank=4)
-            a.optim_step(adam()).result(30)
-            b.optim_step(adam()).result(30)
-            b.optim_step(adam()).result(30)
-            assert seqs(one.app, a.model_id) == [1]
-            assert seqs(two.app, b.model_id) == [1, 2]
+    with (
+        Server(Settings(seed=1)) as one,
+        Server(Settings(seed=2)) as two,
+        connect(one) as first,
+        connect(two) as second,
+    ):
+        a = first.create_lora_training_client(MODEL, rank=4)
+        b = second.create_lora_training_client(MODEL, rank=4)
+        a.optim_step(adam()).result(30)
+        b.optim_step(adam()).result(30)
+        b.optim_step(adam()).result(30)
+        assert seqs(one.app, a.model_id) == [1]
+        assert seqs(two.app, b.model_id) == [1, 2]
 
 
 def _sample_in_worker(sampler):
