@@ -148,6 +148,15 @@ _ROWS: Final = (
     Operation(
         "auth_token", "POST", "auth/token", lane="session", reply="AuthTokenResponse", era="0.36.0"
     ),
+    Operation(
+        "send_telemetry",
+        "POST",
+        "telemetry",
+        lane="telemetry",
+        retry="once",
+        seconds=5.0,
+        feature="telemetry",
+    ),
     # models, training, futures
     _future("create_model", "CreateModelResponse", "CreateModel"),
     Operation(

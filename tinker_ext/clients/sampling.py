@@ -101,6 +101,9 @@ class SamplingClient:
         self.base_model = base_model
         self._numbers = _Numbers(clone_id if clone_id is not None else new_clone_id() * shadow)
         self._source = self._make_source()
+        model = base_model or holder.watchers.model_of(model_path or "")
+        holder.watchers.name_model(self._source.key, model)
+        holder.link.book.listen(self._source.key, self)
 
     def __repr__(self) -> str:
         return f"SamplingClient({self._source.key!r})"
@@ -316,10 +319,14 @@ class SamplingClient:
             )
         holder = self._holder
         holder.open()
+        watch = holder.watchers.begin_sample(
+            self._source.key, prompt, num_samples, params.max_tokens
+        )
         now = holder.runtime.time()
         sample = Sample(
             self._source, prompt, num_samples, params, options, now, now + holder.seconds()
         )
+        watch.follow(sample, sample.result)
         return holder.samples.submit(sample)
 
     # -- look-ups --------------------------------------------------------------------------

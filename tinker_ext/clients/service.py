@@ -19,6 +19,7 @@ from tinker_ext.clients.opening import open_workspace
 from tinker_ext.clients.rest import RestClient
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.training import TrainingClient
+from tinker_ext.clients.watching import BudgetLike, PricesLike, RunLogLike, put_watchers
 from tinker_ext.config import Config
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
@@ -26,10 +27,13 @@ from tinker_ext.futures.pending import PendingOperation, QueueObserver
 from tinker_ext.sessions.retry_config import RetryConfig
 from tinker_ext.sessions.session import FINISH_REASONS, SessionOptions
 from tinker_ext.sessions.workspace import Workspace
+from tinker_ext.telemetry.callback import EventCallback
 from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
 
 if TYPE_CHECKING:
     from tinker_api.models import GetServerCapabilitiesResponse
+
+    from tinker_ext.runlog import Ledger
 
 Status = Literal["success", "errored", "interrupted"]
 
@@ -52,6 +56,13 @@ class ServiceClient:
         default_headers_overrides: Extra headers of every request.
         config: Every other setting; from the environment by default.
         wire: `json` or `proto`; chosen by asking the server by default.
+        on_event: Called with every event (`tinker_ext.telemetry`), usually on the core's thread.
+        run_log: File or directory of the run log, `metrics.jsonl` (`tinker_ext.runlog`).
+        budget: Most tokens this client may use, or a `tinker_ext.runlog.Budget`; a call that
+            could exceed it raises `BudgetExceededError` before anything is sent.
+        prices: Price table (a JSON or TOML file), for a budget of money and costs in the log.
+        telemetry: Whether the server is told about errors of this client; TINKER_TELEMETRY by
+            default, and off without either.
         **kwargs: `transport` (an httpx transport that replaces ours), `observer` (told about
             every attempt), `rng`; and the arguments of older clients, which are deprecated.
 
@@ -77,6 +88,11 @@ class ServiceClient:
         default_headers_overrides: Mapping[str, str] | None = None,
         config: Config | None = None,
         wire: str | None = None,
+        on_event: EventCallback | None = None,
+        run_log: RunLogLike | None = None,
+        budget: BudgetLike | None = None,
+        prices: PricesLike | None = None,
+        telemetry: bool | None = None,
         **kwargs: Any,
     ) -> None:
         headers, config = _older_arguments(kwargs, default_headers_overrides, config)
@@ -92,6 +108,14 @@ class ServiceClient:
             observer=kwargs.get("observer"),
             runtime=kwargs.get("_runtime"),
             rng=kwargs.get("rng"),
+        )
+        put_watchers(
+            self._workspace,
+            on_event=on_event,
+            run_log=run_log,
+            budget=budget,
+            prices=prices,
+            telemetry=telemetry,
         )
         endings.watch(self._workspace)
         self._abandoned = weakref.finalize(self, endings.abandon, self._workspace)
@@ -140,6 +164,11 @@ class ServiceClient:
         """Page of the session in the web console, or of all sessions before there is one."""
         session_id = self.session_id
         return paths.sessions_url() if session_id is None else paths.session_url(session_id)
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """Tokens and money used; None unless a run log, a budget or prices were given."""
+        return self._workspace.watchers.ledger
 
     def pending(self) -> list[PendingOperation]:
         """Everything in flight or queued: what, since when, which attempt, and why it waits."""

@@ -510,6 +510,8 @@ class TrainingClient:
         self, saved: Any, retry_config: RetryConfig | None, record_stability_info: bool
     ) -> SamplingClient:
         reply = await saved
+        watchers = self._holder.watchers
+        watchers.name_model(reply.sampling_session_id, watchers.model_of(self.model_id))
         return await SamplingClient.create(
             self._holder,
             sampling_session_id=reply.sampling_session_id,
@@ -531,7 +533,7 @@ class TrainingClient:
     ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
         dialect = self._dialect()
         check_batch(data, loss_fn, loss_fn_config, finite=dialect.wire is Wire.JSON)
-        ticket = self._reserve("forward" if forward_only else "forward_backward")
+        ticket = self._reserve("forward" if forward_only else "forward_backward", data)
         try:
             makers = self._chunks(data, loss_fn, loss_fn_config, forward_only)
             for make in makers:
@@ -553,7 +555,7 @@ class TrainingClient:
         known = self._holder.link.dialect
         finite = known is not None and known.wire is Wire.JSON
         check_batch(data, loss_fn, loss_fn_config, finite=finite)
-        ticket = self._reserve("forward" if forward_only else "forward_backward")
+        ticket = self._reserve("forward" if forward_only else "forward_backward", data)
         try:
             dialect = known or await self._dialect_async()
             makers = self._chunks(data, loss_fn, loss_fn_config, forward_only)

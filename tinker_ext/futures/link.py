@@ -19,6 +19,7 @@ from tinker_ext._transport import (
     Credentials,
     Lane,
     Observer,
+    Observers,
     Reply,
     RetryRule,
 )
@@ -93,8 +94,8 @@ class Link:
         self.config = config
         self.runtime = runtime
         self.rng = rng or random.Random()
-        self.book = Book(config.stall_warning_period)
-        self.observer = observer
+        self.observers = Observers.of(observer)
+        self.book = Book(config.stall_warning_period, config.queue_log_period, self.observers)
         self.wire_confirmed = False
         self._credentials = _SwitchableCredentials(credentials)
         self._headers = (*config.extra_headers().items(), *headers)
@@ -118,7 +119,7 @@ class Link:
                 headers=self._headers,
                 transport=self._transport() if self._transport is not None else None,
                 rng=self.rng,
-                observer=self.observer,
+                observer=self.observers,
             )
             self._probe = Shared(self._ask_config)
             self.response_bytes = ByteBudget(self.config.response_bytes_in_flight)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 
+from tinker_ext._transport import Observers
+from tinker_ext._transport.observe import QueueStateSeen
 from tinker_ext.errors import DeadlineExceededError, StallError
 from tinker_ext.types.enums import QueueState
 
@@ -19,6 +22,15 @@ LOG_EVERY_SECONDS: Final = 60.0
 
 QueueObserver = Callable[[str, QueueState, str | None], object]
 """Called with the operation, the queue state and the server's reason, on the loop thread."""
+
+
+class QueueListener(Protocol):
+    """A client that wants to know when the queue state of its work changes."""
+
+    def on_queue_state_change(
+        self, queue_state: QueueState, queue_state_reason: str | None = None
+    ) -> None:
+        """Called on the loop thread, once per change."""
 
 
 @attrs.frozen
@@ -123,11 +135,22 @@ class Book:
 
     Args:
         stall_seconds: Time without any movement after which an operation is reported.
+        log_seconds: Least time between two log lines about waiting.
+        events: Also told about queue states.
     """
 
-    def __init__(self, stall_seconds: float) -> None:
+    def __init__(
+        self,
+        stall_seconds: float,
+        log_seconds: float = LOG_EVERY_SECONDS,
+        events: Observers | None = None,
+    ) -> None:
         self.stall_seconds = stall_seconds
         self.observers: list[QueueObserver] = []
+        self._log_seconds = log_seconds
+        self._events = Observers() if events is None else events
+        self._listeners: dict[str, weakref.WeakSet[QueueListener]] = {}
+        self._states: dict[str, tuple[QueueState, str | None]] = {}
         self._entries: dict[Entry, None] = {}
         self._queues: list[Callable[[], Iterable[Entry]]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -136,6 +159,10 @@ class Book:
     def add_queue(self, entries: Callable[[], Iterable[Entry]]) -> None:
         """Let `snapshot` also list entries that wait in a queue of their own."""
         self._queues.append(entries)
+
+    def listen(self, target: str, listener: QueueListener) -> None:
+        """Tell a client about the queue state of its work, as long as the client lives."""
+        self._listeners.setdefault(target, weakref.WeakSet()).add(listener)
 
     def add(self, entry: Entry) -> None:
         """Note that an operation is in flight; on the loop."""
@@ -174,8 +201,23 @@ class Book:
                 observer(entry.operation, known, reason)
             except Exception:
                 log.exception("A queue state observer failed.")
-        if known is not QueueState.ACTIVE and self._may_log(f"queue:{entry.target}", now):
+        if self._events:
+            self._events.notice(
+                QueueStateSeen(entry.operation, entry.request_id or "", state, reason, entry.target)
+            )
+        self._tell_clients(entry.target, known, reason)
+        if known is not QueueState.ACTIVE and self._may_log("queue", now):
             log.warning("The server is holding work back. %s", entry.snapshot(now))
+
+    def _tell_clients(self, target: str, state: QueueState, reason: str | None) -> None:
+        if self._states.get(target, (QueueState.ACTIVE, None)) == (state, reason):
+            return
+        self._states[target] = (state, reason)
+        for listener in list(self._listeners.get(target, ())):
+            try:
+                listener.on_queue_state_change(state, reason)
+            except Exception:
+                log.exception("on_queue_state_change failed.")
 
     def close(self) -> None:
         """Stop the watchdog."""
@@ -200,7 +242,7 @@ class Book:
 
     def _may_log(self, what: str, now: float) -> bool:
         last = self._logged.get(what)
-        if last is not None and now - last < LOG_EVERY_SECONDS:
+        if last is not None and now - last < self._log_seconds:
             return False
         self._logged[what] = now
         return True

@@ -7,14 +7,19 @@ know. Every line has these keys:
 ======== ======= =================================================================================
 key      type    meaning
 ======== ======= =================================================================================
-type     string  ``operation``, ``step``, ``queue``, ``session_start``, ``session_end``
+type     string  ``start``, ``operation``, ``step``, ``queue``, ``session_start`` or
+                 ``session_end``
 time     number  seconds since 1970, when the line was written
 session  string  id of the session, null before there is one
 ======== ======= =================================================================================
 
+``start``: the user has made a call: ``number``, ``operation``, ``target``, ``model``. A call is
+pending until the ``operation`` line of the same session and number.
+
 ``operation``: one call of the user has ended.
 
 =============== ================ =================================================================
+number          integer          calls of a client, counted from 1 in the order they were made
 operation       string           ``forward_backward``, ``optim_step``, ``asample``, …
 target          string           model id, or the sampling session, path or base model
 model           string or null   name of the base model, where it is known

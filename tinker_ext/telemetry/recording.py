@@ -1,7 +1,8 @@
-"""The run log as an observer: operations and steps become lines of `metrics.jsonl`."""
+"""The run log as an observer: calls and steps become lines of `metrics.jsonl`."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import attrs
@@ -9,6 +10,7 @@ import attrs
 from tinker_ext._transport.observe import (
     Event,
     OperationFinished,
+    OperationStarted,
     QueueStateSeen,
     SessionEnded,
     SessionStarted,
@@ -17,13 +19,37 @@ from tinker_ext.runlog import Ledger, RunLog, Tokens, last_steps
 
 
 @attrs.define
-class _SinceStep:
-    """What a model has done since its last step."""
+class _Model:
+    """One model: its calls in the order they were made, and what came since its last step.
 
+    A large result may be read after that of a later, smaller call; steps count calls in order.
+    """
+
+    step: int
     began: float
+    calls: dict[int, OperationFinished | None] = attrs.field(factory=dict)
     tokens: Tokens = attrs.field(factory=Tokens)
     loss: float | None = None
     metrics: dict[str, float] = attrs.field(factory=dict)
+
+    def in_order(self) -> list[OperationFinished]:
+        """Take the calls that have ended and have no earlier call under way."""
+        ended = []
+        for event in self.calls.values():
+            if event is None:
+                break
+            ended.append(event)
+        for event in ended:
+            del self.calls[event.number]
+        return ended
+
+    def add(self, event: OperationFinished) -> None:
+        """Count a call towards the next step."""
+        self.tokens += event.tokens
+        if event.operation == "forward_backward" and event.failure is None:
+            if event.loss is not None:
+                self.loss = (self.loss or 0.0) + event.loss
+            self.metrics.update(event.metrics)
 
 
 class Recorder:
@@ -39,15 +65,18 @@ class Recorder:
         self._log = run_log
         self._ledger = ledger
         self._clock = clock
+        self._lock = threading.Lock()
         self._session_id: str | None = None
         self._steps = last_steps(run_log.path)
-        self._open: dict[str, _SinceStep] = {}
+        self._models: dict[str, _Model] = {}
         self._states: dict[str, str] = {}
 
     def notice(self, event: Event) -> None:
         """Write the event when it belongs into the log."""
-        if isinstance(event, OperationFinished):
-            self._operation(event)
+        if isinstance(event, OperationStarted):
+            self._started(event)
+        elif isinstance(event, OperationFinished):
+            self._finished(event)
         elif isinstance(event, QueueStateSeen):
             self._queue(event)
         elif isinstance(event, SessionStarted):
@@ -62,11 +91,29 @@ class Recorder:
                 totals=self._ledger.totals(),
             )
 
-    def _operation(self, event: OperationFinished) -> None:
+    def _started(self, event: OperationStarted) -> None:
+        if event.operation != "asample":
+            with self._lock:
+                model = self._models.get(event.target)
+                if model is None:
+                    step = self._steps.get(event.target, 0)
+                    model = self._models[event.target] = _Model(step, self._clock())
+                model.calls[event.number] = None
+        self._log.write(
+            "start",
+            session=self._session_id,
+            number=event.number,
+            operation=event.operation,
+            target=event.target,
+            model=event.model,
+        )
+
+    def _finished(self, event: OperationFinished) -> None:
         self._states.pop(event.request_id or "", None)
         self._log.write(
             "operation",
             session=self._session_id,
+            number=event.number,
             operation=event.operation,
             target=event.target,
             model=event.model,
@@ -82,35 +129,32 @@ class Recorder:
             attempts=event.attempts,
             error=event.error,
         )
-        since = self._open.get(event.target)
-        if since is None:
-            since = self._open[event.target] = _SinceStep(self._clock() - event.seconds)
-        since.tokens += event.tokens
-        if event.failure is not None:
-            return
-        if event.operation == "forward_backward":
-            if event.loss is not None:
-                since.loss = (since.loss or 0.0) + event.loss
-            since.metrics.update(event.metrics)
-        elif event.operation == "optim_step":
-            self._step(event, since)
+        with self._lock:
+            model = self._models.get(event.target)
+            if model is None or event.number not in model.calls:
+                return
+            model.calls[event.number] = event
+            for each in model.in_order():
+                model.add(each)
+                if each.operation == "optim_step" and each.failure is None:
+                    self._step(each, model)
 
-    def _step(self, event: OperationFinished, since: _SinceStep) -> None:
-        number = self._steps[event.target] = self._steps.get(event.target, 0) + 1
+    def _step(self, event: OperationFinished, model: _Model) -> None:
+        model.step += 1
         now = self._clock()
         self._log.write(
             "step",
             session=self._session_id,
-            step=number,
+            step=model.step,
             target=event.target,
             model=event.model,
-            loss=since.loss,
-            metrics={**since.metrics, **event.metrics},
-            tokens=since.tokens.to_dict(),
-            seconds=round(now - since.began, 6),
+            loss=model.loss,
+            metrics={**model.metrics, **event.metrics},
+            tokens=model.tokens.to_dict(),
+            seconds=round(now - model.began, 6),
             totals=self._ledger.totals(),
         )
-        self._open[event.target] = _SinceStep(now)
+        model.began, model.tokens, model.loss, model.metrics = now, Tokens(), None, {}
 
     def _queue(self, event: QueueStateSeen) -> None:
         if event.state == "active":

@@ -7,12 +7,13 @@ The event of the end is delivered in the context of the call, so that a trace fi
 from __future__ import annotations
 
 import contextvars
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any, Protocol
 
-from tinker_ext._transport.observe import Observers, OperationFinished
+from tinker_ext._transport.observe import Observers, OperationFinished, OperationStarted
 from tinker_ext.errors import APIStatusError, ClientClosedError, InvalidInputError
 from tinker_ext.runlog.ledger import Hold, Ledger
 from tinker_ext.runlog.tokens import Tokens
@@ -65,6 +66,8 @@ class Watchers:
         self.clock = clock
         self.ledger = ledger
         self._models: dict[str, str] = {}
+        # `next` on it is atomic, so any thread may take a number.
+        self._numbers = itertools.count(1)
 
     def name_model(self, target: str | None, model: str | None) -> None:
         """Remember the base model of a model id or sampling session, for its price."""
@@ -110,7 +113,8 @@ class Watchers:
     ) -> Watch:
         model = self.model_of(target)
         hold = None if self.ledger is None else self.ledger.hold(most, model, operation)
-        return _Watched(self, operation, target, model, most, hold, tokens_in, datums)
+        number = next(self._numbers)
+        return _Watched(self, number, operation, target, model, most, hold, tokens_in, datums)
 
 
 class _Watched(Watch):
@@ -123,6 +127,7 @@ class _Watched(Watch):
         "_hold",
         "_model",
         "_most",
+        "_number",
         "_operation",
         "_target",
         "_tokens_in",
@@ -132,6 +137,7 @@ class _Watched(Watch):
     def __init__(
         self,
         watchers: Watchers,
+        number: int,
         operation: str,
         target: str,
         model: str | None,
@@ -141,6 +147,7 @@ class _Watched(Watch):
         datums: int,
     ) -> None:
         self._watchers = watchers
+        self._number = number
         self._operation = operation
         self._target = target
         self._model = model
@@ -154,6 +161,9 @@ class _Watched(Watch):
     def follow(self, call: Call, future: Future[Any]) -> None:
         """Tell about the call when its future is done."""
         self._call = call
+        self._watchers.observers.notice(
+            OperationStarted(self._number, self._operation, self._target, self._model)
+        )
         future.add_done_callback(self._ended)
 
     def drop(self) -> None:
@@ -170,13 +180,9 @@ class _Watched(Watch):
     def _tell(self, future: Future[Any]) -> None:
         call = self._call
         assert call is not None
-        cancelled = future.cancelled()
-        if cancelled and call.stage == "queued":
-            self.drop()
-            return
         failure: BaseException | None = None
         value: Any = None
-        if cancelled:
+        if future.cancelled():
             failure = CancelledError()
         else:
             failure = future.exception()
@@ -188,6 +194,7 @@ class _Watched(Watch):
         if not self._watchers.observers:
             return
         event = OperationFinished(
+            number=self._number,
             operation=self._operation,
             target=self._target,
             model=self._model,

@@ -1,0 +1,109 @@
+"""Who looks on at a client: its user's callback, run log, budget and telemetry, put in place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tinker_ext.errors import ConfigurationError
+from tinker_ext.futures.link import SDK_VERSION
+from tinker_ext.sessions.workspace import Workspace
+from tinker_ext.telemetry.callback import Callback, EventCallback
+from tinker_ext.telemetry.consent import is_wanted
+
+if TYPE_CHECKING:
+    from tinker_ext.runlog import Budget, Ledger, Prices, RunLog
+
+BudgetLike: TypeAlias = "Budget | Mapping[str, float] | int"
+PricesLike: TypeAlias = "Prices | str | os.PathLike[str]"
+RunLogLike: TypeAlias = "RunLog | str | os.PathLike[str]"
+
+
+def put_watchers(
+    workspace: Workspace,
+    *,
+    on_event: EventCallback | None = None,
+    run_log: RunLogLike | None = None,
+    budget: BudgetLike | None = None,
+    prices: PricesLike | None = None,
+    telemetry: bool | None = None,
+) -> None:
+    """Let everybody the user asked for look on; nothing is loaded for what was not asked for.
+
+    Args:
+        workspace: What to look at.
+        on_event: Called with every event.
+        run_log: File or directory of the run log.
+        budget: Tokens in all, or a `Budget`, or its fields.
+        prices: Price table, or its file.
+        telemetry: On or off; None leaves it to the configuration.
+
+    Raises:
+        ConfigurationError: The budget or the price table is wrong.
+    """
+    observers, watchers = workspace.link.observers, workspace.watchers
+    if on_event is not None:
+        if not callable(on_event):
+            raise ConfigurationError(f"on_event must be a function, not {on_event!r}.")
+        observers.add(Callback(on_event))
+    if budget is not None or prices is not None or run_log is not None:
+        watchers.ledger = _ledger(budget, prices)
+        if run_log is not None:
+            _record(workspace, run_log, watchers.ledger)
+    if is_wanted(telemetry, workspace.link.config, workspace.link.base_url):
+        _report(workspace)
+
+
+def _ledger(budget: BudgetLike | None, prices: PricesLike | None) -> Ledger:
+    from tinker_ext.runlog import Budget, Ledger, Prices
+
+    if isinstance(prices, str | os.PathLike):
+        prices = Prices.load(Path(prices))
+    if isinstance(budget, int):
+        budget = Budget(tokens=budget)
+    elif isinstance(budget, Mapping):
+        limits: dict[str, Any] = dict(budget)
+        try:
+            budget = Budget(**limits)
+        except TypeError:
+            raise ConfigurationError(
+                f"A budget has tokens, train, prefill, sample and cost, not {sorted(limits)}."
+            ) from None
+    return Ledger(budget, prices)
+
+
+def _record(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
+    from tinker_ext.runlog import RunLog
+    from tinker_ext.telemetry.recording import Recorder
+
+    log = run_log if isinstance(run_log, RunLog) else RunLog(run_log)
+    recorder = Recorder(log, ledger, workspace.runtime.time)
+    workspace.link.observers.add(recorder)
+    workspace.closers.append(recorder.aclose)
+
+
+def _report(workspace: Workspace) -> None:
+    from tinker_ext._wire.json_codec import dumps
+    from tinker_ext._wire.operations import operation
+    from tinker_ext.telemetry.reporter import Reporter
+
+    link = workspace.link
+    op = operation("send_telemetry")
+
+    async def send(body: Mapping[str, Any]) -> object:
+        fields = dict(body)
+        if link.dialect is not None and link.dialect.era == "0.4.1":
+            fields.pop("process_uuid")  # servers of the first era refuse what they do not know
+        return await link.send(op, dumps(fields))
+
+    reporter = Reporter(send, workspace.runtime, sdk_version=SDK_VERSION)
+    link.observers.add(reporter)
+
+    async def close() -> None:
+        with contextlib.suppress(Exception):
+            await reporter.aclose()
+
+    workspace.closers.append(close)
