@@ -82,7 +82,8 @@ async def ours(url: str, count: int) -> None:
 
 async def ours_under_httpx(url: str, count: int) -> None:
     connection = Connection(url, None)
-    async with httpx.AsyncClient(transport=connection.httpx_transport(Lane.SAMPLE)) as client:
+    transport = connection.httpx_transport(Lane.SAMPLE)
+    async with httpx.AsyncClient(transport=transport, timeout=120) as client:
         await through(client, url, count)
 
 
