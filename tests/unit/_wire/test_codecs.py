@@ -208,7 +208,7 @@ def test_lies_about_shape_are_found(change):
     batched.offsets = np.array([0, 8], "<i8").tobytes()
     batched.dtype = pb.DTYPE_FLOAT32
     change(batched)
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         proto_codec.decode_forward(message.SerializeToString())
 
 
