@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 import pytest
@@ -115,13 +116,11 @@ def test_the_context_manager_tells_why(error, reason):
 
     async def scenario():
         stub = StubServer()
-        try:
+        with contextlib.suppress(ValueError, KeyboardInterrupt):
             async with client(stub) as service:
                 await service.create_lora_training_client_async("m", rank=4)
                 if error is not None:
                     raise error
-        except BaseException as caught:
-            assert caught is error
         return next(body for op, body, _ in stub.requests if op.endswith("/finish"))
 
     body = run(scenario)
