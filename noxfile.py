@@ -25,9 +25,10 @@ def install(session: nox.Session, *extra: str) -> None:
 
 @nox.session
 def regenerate(session: nox.Session) -> None:
-    """Rebuild generated/ from openapi/, byte for byte."""
-    session.install("--quiet", *GENERATOR)
+    """Rebuild generated/ and the server's contract from openapi/, byte for byte."""
+    install(session, *GENERATOR)
     session.run("python", "codegen/regenerate.py", *session.posargs)
+    session.run("python", "-m", "tinker_ext.mock.contract", "openapi/tinker.yaml")
 
 
 @nox.session

@@ -88,7 +88,7 @@ def decode_body(body: object) -> tuple[bytes, object]:
         content = bytes(body)
         try:
             return content, json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             return content, content.decode("utf-8", "replace") or None
     return json.dumps(body, default=str).encode(), body
 

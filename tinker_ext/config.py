@@ -192,7 +192,7 @@ class Config:
     """Most times one request is sent."""
     retry_base: float = _seconds(0.5, "TINKER_EXT_RETRY_BASE")
     """First step of the exponential back-off; full jitter is applied."""
-    retry_cap: float = _seconds(30.0, "TINKER_EXT_RETRY_CAP")
+    retry_cap: float = _seconds(10.0, "TINKER_EXT_RETRY_CAP")
     """Longest back-off step."""
     retry_after_cap: float = _seconds(60.0, "TINKER_EXT_RETRY_AFTER_CAP")
     """Longest delay accepted from a server; a longer one is cut to this."""

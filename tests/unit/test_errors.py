@@ -182,3 +182,9 @@ def test_unknown_category():
 def test_feature_missing_says_so():
     """M28: the text is "this server has no X"."""
     assert "has no checkpoint archive" in str(errors.FeatureMissingError("checkpoint archive"))
+
+
+def test_a_body_nested_without_end_is_kept_as_text():
+    """M38: an error page of 100,000 brackets is still our error, not a RecursionError."""
+    error = errors.error_for_status(502, b"[" * 100_000, {})
+    assert isinstance(error, errors.InternalServerError)

@@ -7,10 +7,10 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "tinker_ext"
 
 # A layer may import itself and the layers after it (design: clients → … → generated).
-LAYERS = ["cli", "conform", "compat", "runs", "clients", "sessions", "futures", "telemetry"]
+LAYERS = ["compat", "cli", "conform", "runs", "clients", "sessions", "futures", "telemetry"]
 LAYERS += ["_transport", "_wire"]
 LEAVES = {"errors", "config", "paths", "tensors", "tokenizers", "types", "batch", "_version"}
-LEAVES |= {"auth", "credentials", "downloads", "runlog"}
+LEAVES |= {"auth", "credentials", "downloads", "runlog", "_reply_parts"}
 
 
 def room(module: str) -> str:

@@ -74,6 +74,11 @@ class Trainable:
         """Apply the gradients."""
         values = dict(params)
         kind = values.pop("type", "adamw")
+        missing = [name for name, value in values.items() if value is None]
+        if missing:
+            raise BadInput(
+                f"{missing[0]} is null; clients write null for a number that is not finite"
+            )
         if "lr_ignored" in self._bugs:
             values["learning_rate"] = 1e-4
         if "grad_clip_ignored" in self._bugs:

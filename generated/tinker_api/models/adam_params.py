@@ -21,7 +21,8 @@ __all__ = ["AdamParams"]
 @frozen(kw_only=True)
 class AdamParams(Model):
     """Step settings of AdamW. Era 0.4.1 leaves out whatever the caller did not choose; era 0.36.0
-    always sends every key.
+    always sends every key, and writes null for a number that is not finite, which a server
+    answers with a failed step.
 
     Attributes:
         learning_rate: Step size.
@@ -32,12 +33,12 @@ class AdamParams(Model):
         grad_clip_norm: Norm to which gradients are clipped; 0 means no clipping. Era 0.36.0 only.
     """
 
-    learning_rate: float = field(default=0.0001)
-    beta1: float = field(default=0.9)
-    beta2: float = field(default=0.95)
-    eps: float = field(default=1e-12)
-    weight_decay: float = field(default=0.0)
-    grad_clip_norm: float = field(default=0.0)
+    learning_rate: float | None = field(default=0.0001)
+    beta1: float | None = field(default=0.9)
+    beta2: float | None = field(default=0.95)
+    eps: float | None = field(default=1e-12)
+    weight_decay: float | None = field(default=0.0)
+    grad_clip_norm: float | None = field(default=0.0)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 
@@ -45,10 +46,10 @@ class AdamParams(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("learning_rate", "learning_rate", NUMBER, default=0.0001),
-            Field("beta1", "beta1", NUMBER, default=0.9),
-            Field("beta2", "beta2", NUMBER, default=0.95),
-            Field("eps", "eps", NUMBER, default=1e-12),
-            Field("weight_decay", "weight_decay", NUMBER, default=0.0),
-            Field("grad_clip_norm", "grad_clip_norm", NUMBER, default=0.0),
+            Field("learning_rate", "learning_rate", NUMBER, nullable=True, default=0.0001),
+            Field("beta1", "beta1", NUMBER, nullable=True, default=0.9),
+            Field("beta2", "beta2", NUMBER, nullable=True, default=0.95),
+            Field("eps", "eps", NUMBER, nullable=True, default=1e-12),
+            Field("weight_decay", "weight_decay", NUMBER, nullable=True, default=0.0),
+            Field("grad_clip_norm", "grad_clip_norm", NUMBER, nullable=True, default=0.0),
         )

@@ -32,7 +32,8 @@ class OptimStepRequest(Model):
         seq_id: Number of this request among all training and weight requests of the model, counted
             from 1. A repeat with the same number is the same request.
         adam_params: Step settings of AdamW. Era 0.4.1 leaves out whatever the caller did not choose; era
-            0.36.0 always sends every key.
+            0.36.0 always sends every key, and writes null for a number that is not finite,
+            which a server answers with a failed step.
         optimizer_params: Step settings of an optimizer. Settings of AdamW have no tag; a tag not listed
             belongs to a family this document does not know. Era 0.36.0 only.
         type: Tag of this type. Era 0.36.0 always sends it; era 0.4.1 leaves it out.
