@@ -188,7 +188,8 @@ class App:
         schema = None
         if response.schema is not None:
             schema = {"$ref": f"#/components/schemas/{response.schema}"}
-        text = self._contract.violation(operation, response.status, response.json, schema)
+        body = response.body if response.content_type == JSON else None
+        text = self._contract.violation(operation, response.status, body, schema)
         if text:
             logger.error("a reply breaks the document: %s", text)
             self.log.violation(text)

@@ -124,13 +124,15 @@ class Contract:
             if not validator.is_valid(values[name]):
                 raise HttpError(422, faults(validator, values[name], "path", name))
 
-    def violation(self, operation: Operation, status: int, value: Any, schema: Any = None) -> str:
+    def violation(
+        self, operation: Operation, status: int, body: bytes | None, schema: Any = None
+    ) -> str:
         """Return how a reply breaks the document, "" when it fits.
 
         Args:
             operation: What was asked for.
             status: Status of the reply.
-            value: Its JSON value; None for a reply without a JSON body.
+            body: Its JSON text; None for a reply without a JSON body.
             schema: A closer schema than the document's union.
         """
         responses = operation.responses
@@ -138,10 +140,10 @@ class Contract:
         if key is None:
             return f"{operation.operation_id}: status {status} is not documented"
         schema = schema or responses[key]
-        if schema is None or value is None:
+        if schema is None or body is None:
             return ""
         validator = self.validator(schema)
-        plain = orjson.loads(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY))
+        plain = orjson.loads(body)
         if validator.is_valid(plain):
             return ""
         first = faults(validator, plain, "response")[0]

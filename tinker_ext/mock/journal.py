@@ -127,7 +127,8 @@ class Journal:
         with self._guard:
             if self._dirty and self._file is not None:
                 self._file.flush()
-                os.fsync(self._file.fileno())
+                if self._app.settings.fsync:
+                    os.fsync(self._file.fileno())
                 self._dirty = False
 
     def _replay(self, record: tuple[dict[str, Any], bytes]) -> None:

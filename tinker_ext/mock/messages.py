@@ -74,7 +74,6 @@ class Response:
     """One HTTP reply.
 
     Attributes:
-        json: The value behind a JSON body.
         schema: Name of a closer schema than the document's, for checking the reply.
     """
 
@@ -82,7 +81,6 @@ class Response:
     body: bytes = b""
     content_type: str | None = JSON
     headers: dict[str, str] = attrs.field(factory=dict)
-    json: Any = None
     schema: str | None = None
 
     @classmethod
@@ -91,7 +89,7 @@ class Response:
     ) -> Response:
         """Wrap a JSON value."""
         body = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
-        return cls(status, body, JSON, dict(headers or {}), value)
+        return cls(status, body, JSON, dict(headers or {}))
 
     @classmethod
     def empty(cls, status: int = 204) -> Response:

@@ -128,7 +128,8 @@ class Settings:
         metadata_threshold: Result bytes from which a metadata-only reply is given first.
         token_lifetime: Seconds a JWT of auth/token lives.
         signed_url_lifetime: Seconds an archive URL lives.
-        snapshot_every: Training operations between two snapshots of `state`.
+        snapshot_every: Accepted requests between two snapshots of `state`.
+        fsync: Wait for the disk before acknowledging; False suits simulations only.
         log_size: Requests the log remembers.
         epoch: Unix time at which the server's calendar starts; None is now.
     """
@@ -172,6 +173,7 @@ class Settings:
     token_lifetime: float = 3600.0
     signed_url_lifetime: float = 900.0
     snapshot_every: int = 200
+    fsync: bool = True
     log_size: int = 200_000
     epoch: float | None = None
 
