@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import orjson
 
-from tinker_ext import auth, paths
+from tinker_ext import auth, paths, types
 from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._wire.operations import operation
 from tinker_ext.clients import endings
@@ -400,8 +400,6 @@ class RestClient:
         return await self._wait(self._archive(path_parts(tinker_path)))
 
     async def _archive(self, parts: dict[str, str]) -> CheckpointArchiveUrlResponse:
-        from tinker_api.models import CheckpointArchiveUrlResponse
-
         await self._workspace.link.ready()
         op = operation("get_checkpoint_archive_url")
         reply = await self._workspace.link.send(
@@ -421,7 +419,7 @@ class RestClient:
             expires = parsedate_to_datetime(reply.headers["expires"])
         except (KeyError, TypeError, ValueError):
             expires = datetime.now(UTC) + ARCHIVE_LIFE
-        return CheckpointArchiveUrlResponse(url=url, expires=expires)
+        return types.CheckpointArchiveUrlResponse(url=url, expires=expires)
 
     # -- sessions and samplers -------------------------------------------------------------
 
@@ -539,14 +537,12 @@ class RestClient:
         return AwaitableConcurrentFuture(self._workspace.submit(self._whoami()))
 
     async def _whoami(self) -> WhoamiResponse:
-        from tinker_api.models import WhoamiResponse
-
         await self._workspace.link.ready()
         token = await self._workspace.link.credential()
         if token is None or not token.startswith("eyJ"):
             raise FeatureMissingError("token that names its user", self._workspace.link.base_url)
         claims = auth.jwt_claims(token)
-        return WhoamiResponse(
+        return types.WhoamiResponse(
             user_urn=str(claims.get("sub", "")),
             org_urn=f"tml:organization:{claims.get('org_id', '')}",
             email=claims.get("email") or None,

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import attrs
 
-from tinker_ext import paths
+from tinker_ext import paths, types
 from tinker_ext._wire import requests
-from tinker_ext._wire.dialects import Dialect, Wire
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.payload import Payload, small
 from tinker_ext.batch import custom_loss
-from tinker_ext.batch.checks import check_batch
-from tinker_ext.batch.merge import merge
-from tinker_ext.clients.chunks import ForwardChunk, filler, forward_chunks
 from tinker_ext.clients.losses import LossHandle
 from tinker_ext.clients.sampling import SamplingClient
+from tinker_ext.clients.submission import LossConfig, Submission
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture, LightFuture
+from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.futures.pending import PendingOperation
 from tinker_ext.sessions.retry_config import RetryConfig
-from tinker_ext.sessions.turns import MakePayload, Ticket, Turns
 from tinker_ext.sessions.workspace import Workspace
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse, SaveWeightsResponse
 from tinker_ext.types.datum import Datum
@@ -40,7 +35,6 @@ if TYPE_CHECKING:
     )
 
 T = TypeVar("T")
-LossConfig = Mapping[str, "float | str"]
 
 
 class TrainingClient:
@@ -67,8 +61,7 @@ class TrainingClient:
         self._holder = holder
         self._model_seq_id = model_seq_id
         self.model_id = model_id
-        self._turns = Turns(holder.link, model_id, filler(model_id))
-        holder.add_turns(self._turns)
+        self._submission = Submission(holder, model_id)
         holder.link.book.listen(model_id, self)
 
     def __repr__(self) -> str:
@@ -92,13 +85,15 @@ class TrainingClient:
         Raises:
             InvalidInputError: An argument is wrong; nothing was sent.
         """
-        return self._forward(data, loss_fn, loss_fn_config, forward_only=True)
+        return self._submission.forward(data, loss_fn, loss_fn_config, forward_only=True)
 
     async def forward_async(
         self, data: list[Datum], loss_fn: str, loss_fn_config: LossConfig | None = None
     ) -> APIFuture[ForwardBackwardOutput]:
         """Async form of `forward`."""
-        return await self._forward_async(data, loss_fn, loss_fn_config, forward_only=True)
+        return await self._submission.forward_async(
+            data, loss_fn, loss_fn_config, forward_only=True
+        )
 
     def forward_backward(
         self, data: list[Datum], loss_fn: str, loss_fn_config: LossConfig | None = None
@@ -116,13 +111,15 @@ class TrainingClient:
         Raises:
             InvalidInputError: An argument is wrong; nothing was sent.
         """
-        return self._forward(data, loss_fn, loss_fn_config, forward_only=False)
+        return self._submission.forward(data, loss_fn, loss_fn_config, forward_only=False)
 
     async def forward_backward_async(
         self, data: list[Datum], loss_fn: str, loss_fn_config: LossConfig | None = None
     ) -> APIFuture[ForwardBackwardOutput]:
         """Async form of `forward_backward`."""
-        return await self._forward_async(data, loss_fn, loss_fn_config, forward_only=False)
+        return await self._submission.forward_async(
+            data, loss_fn, loss_fn_config, forward_only=False
+        )
 
     def forward_backward_custom(
         self,
@@ -145,16 +142,7 @@ class TrainingClient:
         Returns:
             Future of the outputs; `loss:sum` is your loss.
         """
-        function = _loss_function(loss_fn, loss_type_input)
-        first, second = self._reserve_custom(data)
-        try:
-            makers = self._chunks(custom_loss.forward_data(data), "cross_entropy", None, True)
-            forward = self._arm_forward(first, makers).result()
-            evaluation = custom_loss.evaluate(function, data, forward)
-            return self._arm_custom(second, data, evaluation)
-        except BaseException:
-            self._drop(first, second)
-            raise
+        return self._submission.custom(data, _loss_function(loss_fn, loss_type_input))
 
     async def forward_backward_custom_async(
         self,
@@ -165,16 +153,7 @@ class TrainingClient:
     ) -> APIFuture[ForwardBackwardOutput]:
         """Async form of `forward_backward_custom`."""
         function = _loss_function(loss_fn, loss_type_input)
-        first, second = self._reserve_custom(data)
-        try:
-            await self._dialect_async()
-            makers = self._chunks(custom_loss.forward_data(data), "cross_entropy", None, True)
-            forward = await self._arm_forward(first, makers)
-            evaluation = custom_loss.evaluate(function, data, forward)
-            return self._arm_custom(second, data, evaluation)
-        except BaseException:
-            self._drop(first, second)
-            raise
+        return await self._submission.custom_async(data, function)
 
     def optim_step(
         self, optim_params: OptimParams | None = None, *, adam_params: AdamParams | None = None
@@ -190,7 +169,7 @@ class TrainingClient:
             Future of the step's metrics.
         """
         params = _one_of(optim_params, adam_params)
-        return self._send("optim_step", requests.optim_step(self.model_id, params))
+        return self._submission.send("optim_step", requests.optim_step(self.model_id, params))
 
     async def optim_step_async(
         self, optim_params: OptimParams | None = None, *, adam_params: AdamParams | None = None
@@ -220,7 +199,7 @@ class TrainingClient:
         """
         _check_name(name)
         body = requests.save_weights(self.model_id, name, ttl_seconds, overwrite, user_metadata)
-        return self._send("save_weights", body)
+        return self._submission.send("save_weights", body)
 
     async def save_state_async(
         self,
@@ -276,7 +255,7 @@ class TrainingClient:
         body = requests.save_weights_for_sampler(
             self.model_id, name=name, ttl_seconds=ttl_seconds, user_metadata=user_metadata
         )
-        return self._send("save_weights_for_sampler", body, _named_sampler)
+        return self._submission.send("save_weights_for_sampler", body, _named_sampler)
 
     async def save_weights_for_sampler_async(
         self,
@@ -304,7 +283,7 @@ class TrainingClient:
         body = requests.save_weights_external(
             self.model_id, name, ttl_seconds, age_encryption_recipients
         )
-        return self._send("save_weights_external", body, _external)
+        return self._submission.send("save_weights_external", body, _external)
 
     async def save_weights_external_async(
         self,
@@ -428,38 +407,6 @@ class TrainingClient:
 
     # -- how calls leave -------------------------------------------------------------------
 
-    def _reserve(self, operation: str, data: Sequence[Datum] = ()) -> Ticket:
-        holder = self._holder
-        holder.open()
-        watch = holder.watchers.begin_training(operation, self.model_id, data)
-        try:
-            ticket = self._turns.reserve(operation, holder.runtime.time(), holder.seconds())
-        except BaseException:
-            watch.drop()
-            raise
-        watch.follow(ticket.entry, ticket.result)
-        return ticket
-
-    def _send(
-        self,
-        operation: str,
-        body: Mapping[str, Any],
-        convert: Callable[[Any], Any] | None = None,
-    ) -> AwaitableConcurrentFuture[Any]:
-        head = dumps(body)
-        return self._send_late(operation, lambda: small(operation, head), convert)
-
-    def _send_late(
-        self,
-        operation: str,
-        make: Callable[[], Payload],
-        convert: Callable[[Any], Any] | None = None,
-    ) -> AwaitableConcurrentFuture[Any]:
-        """Send a body that is written when it leaves, once: a retry sends the same."""
-        ticket = self._reserve(operation)
-        combine = None if convert is None else (lambda values: convert(values[0]))
-        return AwaitableConcurrentFuture(self._turns.arm(ticket, [lambda _: make()], combine))
-
     def _load(
         self, path: str, optimizer: bool, weights_access_token: str | None
     ) -> APIFuture[LoadWeightsResponse]:
@@ -484,7 +431,7 @@ class TrainingClient:
             )
             return small("load_weights", dumps(body))
 
-        return self._send_late("load_weights", make)
+        return self._submission.send_late("load_weights", make)
 
     def _sampler(
         self, name: str | None, retry_config: RetryConfig | None, record_stability_info: bool
@@ -501,7 +448,7 @@ class TrainingClient:
             body = requests.save_weights_for_sampler(self.model_id, sampling_session_seq_id=number)
             return small("save_weights_for_sampler", dumps(body))
 
-        saved = self._send_late("save_weights_for_sampler", make).future()
+        saved = self._submission.send_late("save_weights_for_sampler", make).future()
         return AwaitableConcurrentFuture(
             self._holder.submit(self._sampler_of(saved, retry_config, record_stability_info))
         )
@@ -520,120 +467,6 @@ class TrainingClient:
             retry_config=retry_config,
             record_stability_info=record_stability_info,
         )
-
-    # -- forward ---------------------------------------------------------------------------
-
-    def _forward(
-        self,
-        data: Sequence[Datum],
-        loss_fn: str,
-        loss_fn_config: LossConfig | None,
-        *,
-        forward_only: bool,
-    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
-        dialect = self._dialect()
-        check_batch(data, loss_fn, loss_fn_config, finite=dialect.wire is Wire.JSON)
-        ticket = self._reserve("forward" if forward_only else "forward_backward", data)
-        try:
-            makers = self._chunks(data, loss_fn, loss_fn_config, forward_only)
-            for make in makers:
-                make(dialect.wire)
-        except BaseException:
-            self._turns.drop(ticket)
-            raise
-        return AwaitableConcurrentFuture(self._arm_forward(ticket, makers))
-
-    async def _forward_async(
-        self,
-        data: Sequence[Datum],
-        loss_fn: str,
-        loss_fn_config: LossConfig | None,
-        *,
-        forward_only: bool,
-    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
-        """The same as `_forward`, encoding large batches beside the caller's loop."""
-        known = self._holder.link.dialect
-        finite = known is not None and known.wire is Wire.JSON
-        check_batch(data, loss_fn, loss_fn_config, finite=finite)
-        ticket = self._reserve("forward" if forward_only else "forward_backward", data)
-        try:
-            dialect = known or await self._dialect_async()
-            makers = self._chunks(data, loss_fn, loss_fn_config, forward_only)
-            size = sum(datum.model_input.length for datum in data[:64]) * max(1, len(data) // 64)
-            offload = self._holder.runtime.offload
-            await offload(16 * size, _encode_all, makers, dialect.wire)
-        except BaseException:
-            self._turns.drop(ticket)
-            raise
-        return AwaitableConcurrentFuture(self._arm_forward(ticket, makers))
-
-    def _arm_forward(
-        self, ticket: Ticket, makers: Sequence[ForwardChunk]
-    ) -> LightFuture[ForwardBackwardOutput]:
-        plain: Sequence[MakePayload] = makers
-        return self._turns.arm(ticket, plain, merge)
-
-    def _chunks(
-        self,
-        data: Sequence[Datum],
-        loss_fn: str,
-        loss_fn_config: LossConfig | None,
-        forward_only: bool,
-    ) -> list[ForwardChunk]:
-        return forward_chunks(
-            self.model_id,
-            data,
-            loss_fn,
-            loss_fn_config,
-            forward_only=forward_only,
-            dialect=self._dialect(),
-            config=self._holder.link.config,
-        )
-
-    def _dialect(self) -> Dialect:
-        known = self._holder.link.dialect
-        if known is not None:
-            return known
-        return self._holder.submit(self._holder.link.ready()).result()
-
-    async def _dialect_async(self) -> Dialect:
-        known = self._holder.link.dialect
-        if known is not None:
-            return known
-        return await self._holder.submit(self._holder.link.ready())
-
-    # -- custom loss -----------------------------------------------------------------------
-
-    def _reserve_custom(self, data: Sequence[Datum]) -> tuple[Ticket, Ticket]:
-        """Both places at once, so that nothing comes between the two requests' order."""
-        check_batch(data, "cross_entropy")
-        first = self._reserve("forward", data)
-        try:
-            return first, self._reserve("forward_backward", data)
-        except BaseException:
-            self._turns.drop(first)
-            raise
-
-    def _arm_custom(
-        self, ticket: Ticket, data: Sequence[Datum], evaluation: custom_loss.Evaluation
-    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
-        linear = custom_loss.backward_data(data, evaluation.gradients)
-        makers: Sequence[MakePayload] = self._chunks(linear, "cross_entropy", None, False)
-
-        def combine(values: list[Any]) -> ForwardBackwardOutput:
-            return custom_loss.with_custom_loss(merge(values), evaluation)
-
-        return AwaitableConcurrentFuture(self._turns.arm(ticket, makers, combine))
-
-    def _drop(self, *tickets: Ticket) -> None:
-        for ticket in tickets:
-            if ticket.makers is None:
-                self._turns.drop(ticket)
-
-
-def _encode_all(makers: Sequence[ForwardChunk], wire: Wire) -> None:
-    for make in makers:
-        make(wire)
 
 
 def _loss_function(
@@ -672,8 +505,6 @@ def _named_sampler(reply: Any) -> SaveWeightsForSamplerResponse:
 
 
 def _external(reply: Any) -> SaveWeightsExternalResponse:
-    from tinker_api.models import SaveWeightsExternalResponse
-
     if not reply.path:
         raise InvalidInputError("The server exported the weights without telling their path.")
-    return SaveWeightsExternalResponse(path=reply.path)
+    return types.SaveWeightsExternalResponse(path=reply.path)

@@ -1,0 +1,232 @@
+"""How training calls leave: a place in the order, the encoded bodies, and the combined result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tinker_ext._wire.dialects import Dialect, Wire
+from tinker_ext._wire.json_codec import dumps
+from tinker_ext._wire.payload import Payload, small
+from tinker_ext.batch import custom_loss
+from tinker_ext.batch.checks import check_batch
+from tinker_ext.batch.merge import merge
+from tinker_ext.batch.sizes import datum_size
+from tinker_ext.clients.chunks import ForwardChunk, filler, forward_chunks
+from tinker_ext.futures.future import AwaitableConcurrentFuture, LightFuture
+from tinker_ext.sessions.turns import MakePayload, Ticket, Turns
+from tinker_ext.sessions.workspace import Workspace
+from tinker_ext.types.datum import Datum
+from tinker_ext.types.outputs import ForwardBackwardOutput
+
+LossConfig = Mapping[str, "float | str"]
+
+_MEASURED_DATUMS = 16
+
+
+class Submission:
+    """The way out of one training client.
+
+    Args:
+        workspace: Where to.
+        model_id: Whose calls.
+    """
+
+    def __init__(self, workspace: Workspace, model_id: str) -> None:
+        self._workspace = workspace
+        self._model_id = model_id
+        self.turns = Turns(workspace.link, model_id, filler(model_id))
+        workspace.add_turns(self.turns)
+
+    def _reserve(self, operation: str, data: Sequence[Datum] = ()) -> Ticket:
+        workspace = self._workspace
+        workspace.open()
+        watch = workspace.watchers.begin_training(operation, self._model_id, data)
+        try:
+            ticket = self.turns.reserve(operation, workspace.runtime.time(), workspace.seconds())
+        except BaseException:
+            watch.drop()
+            raise
+        watch.follow(ticket.entry, ticket.result)
+        return ticket
+
+    def send(
+        self,
+        operation: str,
+        body: Mapping[str, Any],
+        convert: Callable[[Any], Any] | None = None,
+    ) -> AwaitableConcurrentFuture[Any]:
+        """Send a small body.
+
+        Args:
+            operation: Operation name.
+            body: JSON body without its seq_id.
+            convert: Turns the result into what the user gets.
+        """
+        head = dumps(body)
+        return self.send_late(operation, lambda: small(operation, head), convert)
+
+    def send_late(
+        self,
+        operation: str,
+        make: Callable[[], Payload],
+        convert: Callable[[Any], Any] | None = None,
+    ) -> AwaitableConcurrentFuture[Any]:
+        """Send a body that is written when it leaves, once: a retry sends the same."""
+        ticket = self._reserve(operation)
+        combine = None if convert is None else (lambda values: convert(values[0]))
+        return AwaitableConcurrentFuture(self.turns.arm(ticket, [lambda _: make()], combine))
+
+    # -- forward ---------------------------------------------------------------------------
+
+    def forward(
+        self,
+        data: Sequence[Datum],
+        loss_fn: str,
+        loss_fn_config: LossConfig | None,
+        *,
+        forward_only: bool,
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        """Check, split and encode a batch in the caller's thread, and let it leave."""
+        dialect = self._dialect()
+        check_batch(data, loss_fn, loss_fn_config, finite=dialect.wire is Wire.JSON)
+        ticket = self._reserve("forward" if forward_only else "forward_backward", data)
+        try:
+            makers = self._chunks(data, loss_fn, loss_fn_config, forward_only, dialect)
+            _encode_all(makers, dialect.wire)
+        except BaseException:
+            self.turns.drop(ticket)
+            raise
+        return AwaitableConcurrentFuture(self._arm(ticket, makers))
+
+    async def forward_async(
+        self,
+        data: Sequence[Datum],
+        loss_fn: str,
+        loss_fn_config: LossConfig | None,
+        *,
+        forward_only: bool,
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        """The same as `forward`, encoding large batches beside the caller's loop."""
+        known = self._workspace.link.dialect
+        finite = known is not None and known.wire is Wire.JSON
+        check_batch(data, loss_fn, loss_fn_config, finite=finite)
+        ticket = self._reserve("forward" if forward_only else "forward_backward", data)
+        try:
+            dialect = known or await self._dialect_async()
+            makers = self._chunks(data, loss_fn, loss_fn_config, forward_only, dialect)
+            await self._workspace.runtime.offload(
+                _roughly_bytes(data), _encode_all, makers, dialect.wire
+            )
+        except BaseException:
+            self.turns.drop(ticket)
+            raise
+        return AwaitableConcurrentFuture(self._arm(ticket, makers))
+
+    def _arm(
+        self, ticket: Ticket, makers: Sequence[ForwardChunk]
+    ) -> LightFuture[ForwardBackwardOutput]:
+        plain: Sequence[MakePayload] = makers
+        return self.turns.arm(ticket, plain, merge)
+
+    def _chunks(
+        self,
+        data: Sequence[Datum],
+        loss_fn: str,
+        loss_fn_config: LossConfig | None,
+        forward_only: bool,
+        dialect: Dialect,
+    ) -> list[ForwardChunk]:
+        return forward_chunks(
+            self._model_id,
+            data,
+            loss_fn,
+            loss_fn_config,
+            forward_only=forward_only,
+            dialect=dialect,
+            config=self._workspace.link.config,
+        )
+
+    def _dialect(self) -> Dialect:
+        known = self._workspace.link.dialect
+        if known is not None:
+            return known
+        return self._workspace.submit(self._workspace.link.ready()).result()
+
+    async def _dialect_async(self) -> Dialect:
+        return await self._workspace.submit(self._workspace.link.ready())
+
+    # -- custom loss -----------------------------------------------------------------------
+
+    def custom(
+        self, data: Sequence[Datum], function: custom_loss.CustomLossFn
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        """Forward, the user's function, backward; waits in the caller's thread for the first."""
+        first, second = self._reserve_custom(data)
+        try:
+            forward = self._arm(first, self._linear(data, self._dialect())).result()
+            return self._arm_custom(second, data, function, forward)
+        except BaseException:
+            self._drop(first, second)
+            raise
+
+    async def custom_async(
+        self, data: Sequence[Datum], function: custom_loss.CustomLossFn
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        """Async form of `custom`; the user's function runs on the caller's loop."""
+        first, second = self._reserve_custom(data)
+        try:
+            dialect = self._workspace.link.dialect or await self._dialect_async()
+            forward = await self._arm(first, self._linear(data, dialect))
+            return self._arm_custom(second, data, function, forward)
+        except BaseException:
+            self._drop(first, second)
+            raise
+
+    def _linear(self, data: Sequence[Datum], dialect: Dialect) -> list[ForwardChunk]:
+        reduced = custom_loss.forward_data(data)
+        return self._chunks(reduced, "cross_entropy", None, True, dialect)
+
+    def _reserve_custom(self, data: Sequence[Datum]) -> tuple[Ticket, Ticket]:
+        """Both places at once, so that nothing comes between the two requests' order."""
+        check_batch(data, "cross_entropy")
+        first = self._reserve("forward", data)
+        try:
+            return first, self._reserve("forward_backward", data)
+        except BaseException:
+            self.turns.drop(first)
+            raise
+
+    def _arm_custom(
+        self,
+        ticket: Ticket,
+        data: Sequence[Datum],
+        function: custom_loss.CustomLossFn,
+        forward: ForwardBackwardOutput,
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        evaluation = custom_loss.evaluate(function, data, forward)
+        linear = custom_loss.backward_data(data, evaluation.gradients)
+        makers: Sequence[MakePayload] = self._chunks(
+            linear, "cross_entropy", None, False, self._dialect()
+        )
+
+        def combine(values: list[Any]) -> ForwardBackwardOutput:
+            return custom_loss.with_custom_loss(merge(values), evaluation)
+
+        return AwaitableConcurrentFuture(self.turns.arm(ticket, makers, combine))
+
+    def _drop(self, *tickets: Ticket) -> None:
+        for ticket in tickets:
+            if ticket.makers is None:
+                self.turns.drop(ticket)
+
+
+def _encode_all(makers: Sequence[ForwardChunk], wire: Wire) -> None:
+    for make in makers:
+        make(wire)
+
+
+def _roughly_bytes(data: Sequence[Datum]) -> int:
+    """Size of a batch, from its first datums."""
+    measured = data[:_MEASURED_DATUMS]
+    return sum(datum_size(datum, "bytes") for datum in measured) * len(data) // len(measured)
