@@ -200,16 +200,16 @@ class Book:
             try:
                 observer(entry.operation, known, reason)
             except Exception:
-                log.exception("A queue state observer failed.")
+                self._log_failure("A queue state observer failed.", now)
         if self._events:
             self._events.notice(
                 QueueStateSeen(entry.operation, entry.request_id or "", state, reason, entry.target)
             )
-        self._tell_clients(entry.target, known, reason)
+        self._tell_clients(entry.target, known, reason, now)
         if known is not QueueState.ACTIVE and self._may_log("queue", now):
             log.warning("The server is holding work back. %s", entry.snapshot(now))
 
-    def _tell_clients(self, target: str, state: QueueState, reason: str | None) -> None:
+    def _tell_clients(self, target: str, state: QueueState, reason: str | None, now: float) -> None:
         if self._states.get(target, (QueueState.ACTIVE, None)) == (state, reason):
             return
         self._states[target] = (state, reason)
@@ -217,7 +217,12 @@ class Book:
             try:
                 listener.on_queue_state_change(state, reason)
             except Exception:
-                log.exception("on_queue_state_change failed.")
+                self._log_failure("on_queue_state_change failed.", now)
+
+    def _log_failure(self, what: str, now: float) -> None:
+        # Reports come with every poll, and a broken observer fails on each of them.
+        if self._may_log(what, now):
+            log.exception(what)
 
     def close(self) -> None:
         """Stop the watchdog."""

@@ -75,7 +75,7 @@ def _drafts(event: Event) -> Iterator[Draft]:
         if event.lane is Lane.POLL and _poll_failed(event):
             yield _poll(event)
     elif isinstance(event, RequestFailed):
-        if event.lane is not Lane.TELEMETRY:
+        if event.lane is not Lane.TELEMETRY and not _is_only_missing(event):
             yield _request_failed(event)
             if event.lane in _DIRECT_LANES and event.operation not in BACKGROUND:
                 yield _for_user(event.failure, event.operation)
@@ -177,6 +177,11 @@ def _request_failed(event: RequestFailed) -> Draft:
     }
     severity = "WARNING" if user or event.operation in BACKGROUND else "ERROR"
     return _generic("InternalClientHolder.execute_with_retries.exception", severity, data)
+
+
+def _is_only_missing(event: RequestFailed) -> bool:
+    """Whether a server merely lacks something that not every server has."""
+    return event.operation in BACKGROUND and is_user_error(event.failure)
 
 
 def _poll_failed(event: RequestFinished) -> bool:

@@ -113,13 +113,14 @@ def test_a_user_error_counts_anywhere_in_the_chain():
         ),
         (RetryScheduled("send_telemetry", Lane.TELEMETRY, 1, "503", 1.0, "backoff"), []),
         (
-            RequestFailed("session_heartbeat", Lane.SESSION, 1, 1.0, error_for_status(404)),
+            RequestFailed("session_heartbeat", Lane.SESSION, 1, 1.0, error_for_status(503)),
             ["InternalClientHolder.execute_with_retries.exception"],
         ),
         (
             RequestFailed("get_session", Lane.REST, 1, 1.0, error_for_status(404)),
             ["InternalClientHolder.execute_with_retries.exception", "user_error"],
         ),
+        (RequestFailed("client_config", Lane.SESSION, 1, 1.0, error_for_status(404)), []),
         (RequestFailed("send_telemetry", Lane.TELEMETRY, 1, 1.0, error_for_status(404)), []),
         (finished(None), []),
     ],

@@ -213,6 +213,22 @@ def test_before_a_session_the_id_says_so():
     assert [event["event"] for event in batch["events"]] == ["GENERIC_EVENT"]
 
 
+def said_by_child(act, say):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            act()
+            os.write(writing, say().encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        said = pipe.read().split()
+    os.waitpid(child, 0)
+    return said
+
+
 def test_a_forked_child_has_its_own_id_and_leaves_the_parents_events_to_it():
     """M34: process_uuid changes after a fork, and nothing is reported twice."""
     endpoint = Endpoint()
@@ -220,19 +236,10 @@ def test_a_forked_child_has_its_own_id_and_leaves_the_parents_events_to_it():
     async def scenario():
         reporter = make(endpoint)
         reporter.notice(QUIET)
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                reporter.notice(QUIET)
-                text = f"{identity.current().uuid} {reporter.queued}"
-                os.write(writing, text.encode())
-            finally:
-                os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading) as pipe:
-            said = pipe.read().split()
-        os.waitpid(child, 0)
+        said = said_by_child(
+            lambda: reporter.notice(QUIET),
+            lambda: f"{identity.current().uuid} {reporter.queued}",
+        )
         assert reporter.queued == 2
         return said
 
