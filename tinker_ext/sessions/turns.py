@@ -25,67 +25,28 @@ from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._transport import ByteBudget, Call, Lane, Reply, RetryRule, sent_of
 from tinker_ext._wire.dialects import Seq, Wire
 from tinker_ext._wire.operations import operation
-from tinker_ext._wire.payload import Payload
 from tinker_ext.errors import (
     APIConnectionError,
     APIResponseValidationError,
     APIStatusError,
     ConflictError,
     TinkerError,
-    UnsafeToRetryError,
 )
 from tinker_ext.futures.future import LightFuture
 from tinker_ext.futures.link import Link
 from tinker_ext.futures.pending import Entry
 from tinker_ext.futures.polling import wait_for
-
-MakePayload = Callable[[Wire], Payload]
-"""Encodes a chunk; called again with the other wire when the server refuses the first."""
+from tinker_ext.sessions.posts import (
+    MakePayload,
+    Post,
+    Ticket,
+    applied,
+    is_lost,
+    resolve,
+    unsafe,
+)
 
 _WIRE_REFUSALS: Final = frozenset({400, 415, 422, 500, 501})
-
-
-class Ticket:
-    """The place of one call in the order, and what it will send."""
-
-    __slots__ = (
-        "combine",
-        "dropped",
-        "entry",
-        "left",
-        "makers",
-        "posts",
-        "result",
-        "timer",
-        "values",
-    )
-
-    def __init__(self, entry: Entry) -> None:
-        self.entry = entry
-        self.makers: Sequence[MakePayload] | None = None
-        self.combine: Callable[[list[Any]], Any] | None = None
-        self.dropped = False
-        self.result: LightFuture[Any] = LightFuture()
-        self.posts: list[_Post] = []
-        self.values: list[Any] = []
-        self.left = 0
-        self.timer: asyncio.TimerHandle | None = None
-
-
-class _Post:
-    """One numbered request."""
-
-    __slots__ = ("answered", "index", "make", "payload", "polling", "seq_id", "task", "ticket")
-
-    def __init__(self, ticket: Ticket | None, index: int, make: MakePayload, seq_id: int) -> None:
-        self.ticket = ticket
-        self.index = index
-        self.make = make
-        self.seq_id = seq_id
-        self.payload: Payload | None = None
-        self.polling = False
-        self.task: asyncio.Task[Any] | None = None
-        self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
 
 class Turns:
@@ -109,8 +70,8 @@ class Turns:
         self._queue: deque[Ticket] = deque()
         self._driving = False
         self._woken: asyncio.Event | None = None
-        self._in_flight: dict[int, _Post] = {}
-        self._unsettled: deque[_Post] = deque()
+        self._in_flight: dict[int, Post] = {}
+        self._unsettled: deque[Post] = deque()
         self._bytes = ByteBudget(link.config.train_bytes_in_flight)
         self._closed: TinkerError | None = None
         # Not the model id: text of a server never becomes a header.
@@ -211,7 +172,7 @@ class Turns:
         ticket.left = len(ticket.makers)
         ticket.values = [None] * ticket.left
         for index, make in enumerate(ticket.makers):
-            post = _Post(ticket, index, make, self._take())
+            post = Post(ticket, index, make, self._take())
             ticket.posts.append(post)
             if entry.seq_id is None:
                 entry.seq_id = post.seq_id
@@ -228,7 +189,7 @@ class Turns:
         self._next += 1
         return seq_id
 
-    async def _carry(self, post: _Post) -> None:
+    async def _carry(self, post: Post) -> None:
         """Post one chunk, wait for its result, and hand that to its ticket."""
         ticket = post.ticket
         assert ticket is not None
@@ -236,7 +197,7 @@ class Turns:
             try:
                 request_id, reply = await self._post(post)
             finally:
-                _resolve(post.answered, False)
+                resolve(post.answered, False)
             if ticket.result.done():
                 return
             post.polling = True
@@ -273,7 +234,7 @@ class Turns:
 
     # -- one post --------------------------------------------------------------------------
 
-    async def _post(self, post: _Post) -> tuple[str, Reply]:
+    async def _post(self, post: Post) -> tuple[str, Reply]:
         self._in_flight[post.seq_id] = post
         size = 0
         try:
@@ -296,7 +257,7 @@ class Turns:
         post.payload = None  # accepted: its bytes are not needed any more
         if post.ticket is not None:
             post.ticket.entry.moved = asyncio.get_running_loop().time()
-        _resolve(post.answered, True)
+        resolve(post.answered, True)
         self._tell("accepted", post, request_id)
         return request_id, reply
 
@@ -305,7 +266,7 @@ class Turns:
         assert dialect is not None
         return dialect.wire
 
-    async def _exchange(self, post: _Post) -> tuple[str, Reply]:
+    async def _exchange(self, post: Post) -> tuple[str, Reply]:
         """Send a post until it is answered, refused, or lost."""
         link = self._link
         while True:
@@ -315,7 +276,7 @@ class Turns:
             except (APIConnectionError, APIStatusError) as error:
                 # Later posts wait at the server for this number, so giving up would hold
                 # them all; each has its own deadline.
-                if not (_is_lost(error) and self._resends() and self._has_later(post)):
+                if not (is_lost(error) and self._resends() and self._has_later(post)):
                     raise
         body = link.decode("UntypedAPIFuture", reply)
         request_id = body.request_id
@@ -328,7 +289,7 @@ class Turns:
             )
         return request_id, reply
 
-    async def _send(self, post: _Post) -> Reply:
+    async def _send(self, post: Post) -> Reply:
         assert post.payload is not None
         link = self._link
         payload = post.payload
@@ -357,7 +318,7 @@ class Turns:
             call, deadline=asyncio.get_running_loop().time() + link.config.retry_window
         )
 
-    async def _try_wire(self, post: _Post, call: Call) -> Reply | None:
+    async def _try_wire(self, post: Post, call: Call) -> Reply | None:
         """The first training body on a server: one attempt, and the other wire if refused."""
         link = self._link
         wire = post.payload.wire if post.payload is not None else None
@@ -384,10 +345,10 @@ class Turns:
         dialect = self._link.dialect
         return dialect is not None and dialect.resends
 
-    def _has_later(self, post: _Post) -> bool:
+    def _has_later(self, post: Post) -> bool:
         return self._closed is None and any(seq > post.seq_id for seq in self._in_flight)
 
-    def _failed(self, post: _Post, error: BaseException) -> BaseException:
+    def _failed(self, post: Post, error: BaseException) -> BaseException:
         """Decide what becomes of the number of a failed post, and which error to show."""
         dialect = self._link.dialect
         attempts = getattr(error, "attempts", None) or 1
@@ -397,12 +358,12 @@ class Turns:
             and dialect is not None
             and dialect.seq is Seq.STRICT
         ):
-            return _applied(error, post)
+            return applied(error, post)
         if not isinstance(error, (APIConnectionError, APIStatusError)):
             if not isinstance(error, APIResponseValidationError):
                 self._give_back(post)  # it could not even be encoded
             return error
-        if not _is_lost(error):
+        if not is_lost(error):
             self._give_back(post)
             return error
         if self._resends():
@@ -412,9 +373,9 @@ class Turns:
                 "the next training request of this client, so do not submit it anew."
             )
             return error
-        return _unsafe(error, post)
+        return unsafe(error, post)
 
-    def _give_back(self, post: _Post) -> None:
+    def _give_back(self, post: Post) -> None:
         """Use the number of a post that had no effect again, or fill it."""
         if post.seq_id == self._next - 1:
             self._next = post.seq_id
@@ -423,7 +384,7 @@ class Turns:
 
     async def _fill(self, seq_id: int) -> None:
         """Send a forward pass without effect under a number that others wait behind."""
-        post = _Post(None, 0, self._filler, seq_id)
+        post = Post(None, 0, self._filler, seq_id)
         try:
             await self._post(post)
         except asyncio.CancelledError:
@@ -431,7 +392,7 @@ class Turns:
         except Exception:
             return  # the ones behind it end by their own deadline and say what they wait for
         finally:
-            _resolve(post.answered, False)
+            resolve(post.answered, False)
 
     async def _settle_lost(self) -> None:
         """Send posts again whose answer was lost, before anything new leaves."""
@@ -440,7 +401,7 @@ class Turns:
             try:
                 await self._exchange(post)
             except (APIConnectionError, APIStatusError) as error:
-                if _is_lost(error):
+                if is_lost(error):
                     raise
                 if not (isinstance(error, ConflictError) and self._resends()):
                     self._unsettled.popleft()
@@ -450,7 +411,7 @@ class Turns:
 
     # -- ends ------------------------------------------------------------------------------
 
-    def _tell(self, event: str, post: _Post, request_id: str | None) -> None:
+    def _tell(self, event: str, post: Post, request_id: str | None) -> None:
         if self.listeners and post.ticket is not None:
             for listener in tuple(self.listeners):
                 listener(event, post.ticket.entry.operation, post.seq_id, request_id)
@@ -499,44 +460,3 @@ class Turns:
                 self._end(post.ticket, error=error)
         if self._woken is not None:
             self._woken.set()
-
-
-def _is_lost(error: BaseException) -> bool:
-    """Whether the request may have had its effect although no usable answer came."""
-    if isinstance(error, APIConnectionError):
-        return sent_of(error) is not False
-    return isinstance(error, APIStatusError) and (
-        error.status_code >= 500 or error.status_code == 408
-    )
-
-
-def _resolve(future: asyncio.Future[bool], value: bool) -> None:
-    if not future.done():
-        future.set_result(value)
-
-
-def _applied(error: TinkerError, post: _Post) -> TinkerError:
-    made = UnsafeToRetryError(
-        f"The first answer to seq_id {post.seq_id} was lost. The server confirms that it has the "
-        "request, and refuses to repeat its answer, so the result cannot be read."
-    )
-    return made.with_context(
-        operation=error.operation,
-        attempts=error.attempts,
-        elapsed=error.elapsed,
-        hint="The operation takes effect; go on with the next one, do not submit it again.",
-    )
-
-
-def _unsafe(error: TinkerError, post: _Post) -> TinkerError:
-    made = UnsafeToRetryError(
-        f"The answer to seq_id {post.seq_id} was lost ({error.message}). This server does not "
-        "recognise repeated requests, so it was not sent again: it may or may not have taken "
-        "effect."
-    )
-    return made.with_context(
-        operation=error.operation,
-        attempts=error.attempts,
-        elapsed=error.elapsed,
-        hint="Load the last checkpoint and go on from there, or accept that one step may be lost.",
-    )
