@@ -66,6 +66,7 @@ class Journal:
         # A torn record at the end was never acknowledged.
         self._file.truncate(end)
         self._file.seek(end)
+        snapshot.sync_folder(self._folder)
 
     def append(self, request: Request, counts: Mapping[str, int]) -> None:
         """Note an accepted request; it is safe once `commit` returned."""

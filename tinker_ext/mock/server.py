@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import Callable
@@ -30,16 +31,23 @@ class _Protocol(HttpToolsProtocol):
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn that says when it answers."""
+    """uvicorn that says when it answers and lets waiting polls go before it stops."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+        self._on_stop = on_stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stop()
+        await super().shutdown(sockets)
 
 
 class Server:
@@ -91,7 +99,6 @@ class Server:
 
     def stop(self) -> None:
         """End all connections and give the port back."""
-        self.app.world.promises.close()
         if self._uvicorn is not None:
             self._uvicorn.should_exit = True
         if self._thread is not None:
@@ -113,7 +120,8 @@ class Server:
                 on_ready(self.url)
 
         try:
-            asyncio.run(self._serve(ready))
+            with contextlib.suppress(KeyboardInterrupt):
+                asyncio.run(self._serve(ready))
         finally:
             self.app.close()
 
@@ -155,7 +163,7 @@ class Server:
             server_header=False,
             date_header=False,
         )
-        self._uvicorn = _Uvicorn(config, on_ready)
+        self._uvicorn = _Uvicorn(config, on_ready, self.app.world.promises.close)
         await self._uvicorn.serve(sockets=[self._socket] if self._socket else None)
 
 

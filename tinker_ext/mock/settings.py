@@ -150,7 +150,7 @@ class Settings:
     pending: str = attrs.field(default="408", validator=attrs.validators.in_(PENDING_STYLES))
     session_ttl: float = 600.0
     future_ttl: float = 3600.0
-    delivered_ttl: float = 300.0
+    delivered_ttl: float = 60.0
     reorder_wait: float = 10.0
     latency: float = 0.0
     request_latency: float = 0.0
@@ -174,7 +174,7 @@ class Settings:
     signed_url_lifetime: float = 900.0
     snapshot_every: int = 200
     fsync: bool = True
-    log_size: int = 200_000
+    log_size: int = 20_000
     epoch: float | None = None
 
     @property

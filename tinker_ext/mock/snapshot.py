@@ -74,7 +74,7 @@ def save(folder: Path, generation: int, world: World) -> None:
     text = orjson.dumps(record, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
     _write(place / "world.json", text)
     os.replace(place, folder / f"snapshot-{generation}")
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
 def load(folder: Path, generation: int, world: World) -> None:
@@ -172,7 +172,8 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make new names in a directory durable."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -104,6 +105,7 @@ def start(world: World, model: Model, kind: str, build: Callable[[], JsonResult]
     loaded = sum(1 for m in world.models.values() if not m.unloaded) - 1
     if limit is not None and loaded >= limit:
         promise.queue_state = "paused_capacity"
+        promise.paused_until = math.inf
         promise.queue_reason = f"{limit} models are loaded; unload one or finish a session"
         world.waiting_for_capacity.append((promise, submit))
     else:

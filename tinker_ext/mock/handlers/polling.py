@@ -60,7 +60,7 @@ def _gone(request_id: str) -> HttpError:
 
 
 def _pending(world: World, promise: Promise) -> Response:
-    paused = promise.paused_until > world.clock.now() or promise.queue_state == "paused_capacity"
+    paused = promise.paused_until > world.clock.now()
     value: dict[str, Any] = {
         "type": "try_again",
         "request_id": promise.request_id,
@@ -125,11 +125,11 @@ async def retrieve_futures(world: World, request: Request) -> Any:
     deadline = loop.time() + max(0.0, patience)
     while True:
         with world.lock:
-            done = sampler.completions.get(clone, [])[cursor:]
+            done, last = sampler.completions.since(clone, cursor)
             if done or loop.time() >= deadline or world.promises.closing:
                 return {
                     "completions": [_completion(world, *entry) for entry in done],
-                    "cursor": cursor + len(done),
+                    "cursor": last,
                 }
             nap = Nap(sampler.waiters)
         await nap.until(deadline)

@@ -88,7 +88,7 @@ def asample(world: World, request: Request) -> Any:
         clone=(seq or 0) // CLONE,
     )
     if seq is not None:
-        sampler.seen[seq] = Seen(fingerprint, promise.request_id)
+        sampler.remember(seq, Seen(fingerprint, promise.request_id))
     world.worker.submit("sample", partial(_sample, world, sampler, promise, body))
     return _ticket(world, promise.request_id, count)
 
@@ -121,8 +121,7 @@ def _sample(world: World, sampler: Sampler, promise: Promise, body: dict[str, An
     with world.lock:
         world.promises.settle(promise, outcome)
         state = "failed" if isinstance(outcome, Failure) else "finished"
-        done = sampler.completions.setdefault(promise.clone, [])
-        done.append((promise.request_id, state))
+        sampler.completions.add(promise.clone, promise.request_id, state)
         wake(sampler.waiters)
 
 

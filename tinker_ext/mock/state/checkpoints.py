@@ -86,7 +86,7 @@ class Checkpoints:
         low, high = TTL_RANGE
         if not low <= ttl_seconds <= high:
             raise HttpError(400, f"ttl_seconds must lie in {low}…{high}, got {ttl_seconds}")
-        return self._clock.unix() + ttl_seconds
+        return self._clock.unix() + ttl_seconds if self._expiring else None
 
     def _sweep(self) -> None:
         if not self._expiring:

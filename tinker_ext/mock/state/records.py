@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from tinker_ext.mock.results import Failure, Result
 
 
+MEMORY = 50_000
+
+
 @attrs.define(eq=False)
 class Operation:
     """One accepted training operation, waiting for its turn.
 
     Attributes:
         run: Does the work; the return value settles the promise.
-        counts: False for operations that leave no mark in the training log.
     """
 
     op: str
@@ -88,6 +90,28 @@ class Model:
         return self.lora_config["rank"] if self.lora_config else None
 
 
+class Completions:
+    """Finished samples per clone in order; a cursor counts from the first, forgotten or not."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, list[tuple[str, str]]] = {}
+        self._forgotten: dict[int, int] = {}
+
+    def add(self, clone: int, request_id: str, state: str) -> None:
+        """Note that a sample `finished` or `failed`."""
+        entries = self._entries.setdefault(clone, [])
+        entries.append((request_id, state))
+        if len(entries) > MEMORY:
+            half = len(entries) // 2
+            del entries[:half]
+            self._forgotten[clone] = self._forgotten.get(clone, 0) + half
+
+    def since(self, clone: int, cursor: int) -> tuple[list[tuple[str, str]], int]:
+        """Return the entries after a cursor and the cursor after them."""
+        entries, start = self._entries.get(clone, []), self._forgotten.get(clone, 0)
+        return entries[max(0, cursor - start) :], start + len(entries)
+
+
 @attrs.define(eq=False)
 class Sampler:
     """A sampling session: frozen weights under a name."""
@@ -99,8 +123,14 @@ class Sampler:
     weights: Weights
     clones: int = 0
     seen: dict[int, Seen] = attrs.field(factory=dict)
-    completions: dict[int, list[tuple[str, str]]] = attrs.field(factory=dict)
+    completions: Completions = attrs.field(factory=lambda: Completions())
     waiters: list[Waiter] = attrs.field(factory=list, repr=False)
+
+    def remember(self, seq: int, seen: Seen) -> None:
+        """Note who used a number; the oldest of very many are forgotten."""
+        self.seen[seq] = seen
+        if len(self.seen) > MEMORY:
+            del self.seen[next(iter(self.seen))]
 
 
 @attrs.define(eq=False)

@@ -239,7 +239,7 @@ class World:
                 waiting = self.waiting_for_capacity[:room]
                 del self.waiting_for_capacity[:room]
             for promise, submit in waiting:
-                promise.queue_state, promise.queue_reason = "active", None
+                promise.paused_until = 0.0
                 submit()
 
         self.worker.submit("train", job)
