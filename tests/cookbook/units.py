@@ -1,0 +1,107 @@
+"""The cookbook's own unit tests: what passes offline with the official SDK must pass with us."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree
+
+COOKBOOK = "tinker-cookbook==0.5.8"
+OFFICIAL = "tinker==0.36.0"
+# Two runs: a hook of `tests/` would skip the package's own tests when both are named together.
+LONG = (("tinker_cookbook",), ("tests/downstream_compat",))
+SHORT = (
+    (
+        "tinker_cookbook/rl",
+        "tinker_cookbook/supervised",
+        "tinker_cookbook/capture",
+        "tinker_cookbook/utils",
+        "tinker_cookbook/weights/download_test.py",
+        "tinker_cookbook/completers_test.py",
+        "tinker_cookbook/checkpoint_utils_test.py",
+    ),
+    ("tests/downstream_compat",),
+)
+
+Verdicts = dict[str, str]
+
+
+def fetch_source(place: Path) -> Path:
+    """Download and unpack the source distribution, which holds the tests."""
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
+    subprocess.run([*pip, COOKBOOK, "-d", str(place)], check=True)
+    (archive,) = place.glob("tinker_cookbook-*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(place, filter="data")
+    return place / archive.name.removesuffix(".tar.gz")
+
+
+def fetch_official(place: Path) -> Path:
+    """Install the official SDK into a directory of its own, so that one environment serves both."""
+    target = place / "official"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target)]
+    subprocess.run([*pip, OFFICIAL], check=True)
+    return target
+
+
+def verdicts(
+    source: Path, first: str, report: Path, groups: tuple[tuple[str, ...], ...]
+) -> Verdicts:
+    """Run the tests with `first` in front of the import path; test id → verdict."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("TINKER_", "HF_"))}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, (first, env.get("PYTHONPATH"))))
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(report / "hub")}
+    report.mkdir(parents=True, exist_ok=True)
+    found: Verdicts = {}
+    for number, group in enumerate(groups):
+        xml = report / f"{number}.xml"
+        options = ["-q", "--tb=native", "-p", "no:cacheprovider", f"--junitxml={xml}"]
+        with (report / f"{number}.log").open("w") as out:
+            subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "pytest",
+                    *options,
+                    "--continue-on-collection-errors",
+                    *group,
+                ],
+                cwd=source,
+                env=env | offline,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+        found |= read(xml)
+    return found
+
+
+def read(xml: Path) -> Verdicts:
+    """Verdicts of a junit file; a test that also failed in its teardown counts as failed."""
+    found: Verdicts = {}
+    for case in ElementTree.parse(xml).getroot().iter("testcase"):
+        name = f"{case.get('classname')}::{case.get('name')}"
+        tags = [c.tag for c in case if c.tag in ("failure", "error", "skipped")]
+        if tags or name not in found:
+            found[name] = tags[0] if tags else "passed"
+    return found
+
+
+def compare(place: Path, source: Path | None, official: Path | None, *, short: bool) -> int:
+    """Run the tests with both; returns how many pass officially and not with us."""
+    from tinker_ext.compat import directory
+
+    source = source or fetch_source(place)
+    official = official or fetch_official(place)
+    groups = SHORT if short else LONG
+    theirs = verdicts(source.resolve(), str(official.resolve()), place / "units-official", groups)
+    ours = verdicts(source.resolve(), str(directory()), place / "units-ours", groups)
+    print(f"unit tests with the official SDK: {dict(Counter(theirs.values()))}")
+    print(f"unit tests with tinker-ext:       {dict(Counter(ours.values()))}")
+    lost = [n for n, v in theirs.items() if v == "passed" and ours.get(n) != "passed"]
+    for name in lost:
+        print(f"passes with the official SDK only: {name}")
+    return len(lost)
