@@ -6,8 +6,7 @@ An observer only looks on: an error inside one never reaches the call it watches
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from time import monotonic
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
@@ -236,25 +235,26 @@ class Observers:
 
 
 class LoggingObserver:
-    """Writes retries at debug level and queue states at most once a minute, never `active`.
+    """Writes every attempt and every retry at debug level; queue states have a line of their own.
 
     Args:
         log: Where to write.
-        clock: Seconds; replaced in tests.
     """
 
-    seconds_between_lines = 60.0
-
-    def __init__(
-        self, log: logging.Logger = logger, clock: Callable[[], float] = monotonic
-    ) -> None:
+    def __init__(self, log: logging.Logger = logger) -> None:
         self._log = log
-        self._clock = clock
-        self._last_line = float("-inf")
 
     def notice(self, event: Event) -> None:
         """Write the event when it is worth a line."""
-        if isinstance(event, RetryScheduled):
+        if isinstance(event, RequestFinished):
+            self._log.debug(
+                "%s: attempt %d ended with %s after %.3f s",
+                event.operation,
+                event.attempt,
+                event.error if event.status is None else event.status,
+                event.elapsed,
+            )
+        elif isinstance(event, RetryScheduled):
             self._log.debug(
                 "%s: attempt %d ended with %s; the next in %.2f s (%s)",
                 event.operation,
@@ -263,14 +263,3 @@ class LoggingObserver:
                 event.delay,
                 event.source,
             )
-        elif isinstance(event, QueueStateSeen) and event.state != "active":
-            now = self._clock()
-            if now - self._last_line >= self.seconds_between_lines:
-                self._last_line = now
-                self._log.warning(
-                    "%s is waiting (%s)%s [request %s]",
-                    event.operation,
-                    event.state,
-                    f": {event.reason}" if event.reason else "",
-                    event.request_id,
-                )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tinker_ext._transport import LoggingObserver
 from tinker_ext.errors import ConfigurationError
 from tinker_ext.futures.link import SDK_VERSION
 from tinker_ext.sessions.workspace import Workspace
@@ -45,6 +47,9 @@ def put_watchers(
         ConfigurationError: The budget or the price table is wrong.
     """
     observers, watchers = workspace.link.observers, workspace.watchers
+    _show_log(workspace.link.config.log_level)
+    if logging.getLogger("tinker_ext").isEnabledFor(logging.DEBUG):
+        observers.add(LoggingObserver())
     if on_event is not None:
         if not callable(on_event):
             raise ConfigurationError(f"on_event must be a function, not {on_event!r}.")
@@ -55,6 +60,22 @@ def put_watchers(
             _record(workspace, run_log, watchers.ledger)
     if is_wanted(telemetry, workspace.link.config, workspace.link.base_url):
         _report(workspace)
+
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO}
+
+
+def _show_log(level: str | None) -> None:
+    """Do what TINKER_LOG asks for: show the log of this package from a level on."""
+    number = _LEVELS.get(level or "")
+    if number is None:
+        return
+    log = logging.getLogger("tinker_ext")
+    log.setLevel(number)
+    if not log.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+        log.addHandler(handler)
 
 
 def _ledger(budget: BudgetLike | None, prices: PricesLike | None) -> Ledger:

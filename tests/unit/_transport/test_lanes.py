@@ -36,7 +36,6 @@ from tinker_ext._transport.lanes import LaneSettings
 from tinker_ext._transport.observe import (
     Event,
     LoggingObserver,
-    QueueStateSeen,
     RequestFinished,
     RetryScheduled,
 )
@@ -643,18 +642,18 @@ def test_observers_see_attempts_and_never_hurt() -> None:
     asyncio.run(main())
 
 
-def test_queue_states_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    """M26: at most one line a minute, and none for `active`."""
-    clock = 0.0
-    observer = LoggingObserver(logging.getLogger("tinker_ext"), clock=lambda: clock)
-    with caplog.at_level(logging.WARNING, "tinker_ext"):
-        for second in range(180):
-            clock = float(second)
-            observer.notice(QueueStateSeen("sample", "r1", "active", None))
-            observer.notice(QueueStateSeen("sample", "r1", "paused_capacity", "all busy"))
-    assert len(caplog.records) == 3
-    assert "all busy" in caplog.text
-    assert "active" not in caplog.text
+def test_attempts_and_retries_are_logged_at_debug_level(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """M24: a debug log shows each attempt, its end and the pause before the next."""
+    observer = LoggingObserver()
+    with caplog.at_level(logging.DEBUG, "tinker_ext"):
+        observer.notice(RequestFinished("forward", Lane.TRAIN, 1, 503, None, 0.5))
+        observer.notice(RequestFinished("forward", Lane.TRAIN, 2, None, "ConnectError", 0.5))
+        observer.notice(RetryScheduled("forward", Lane.TRAIN, 2, "ConnectError", 1.5, "backoff"))
+    assert [record.levelname for record in caplog.records] == ["DEBUG"] * 3
+    assert "attempt 1 ended with 503 after 0.500 s" in caplog.text
+    assert "the next in 1.50 s (backoff)" in caplog.text
 
 
 def test_deprecation_notes_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
