@@ -139,9 +139,7 @@ def test_protobuf_and_json_train_alike():
                 if encoding:
                     content = zstandard.ZstdCompressor().compress(content)
                     headers["content-encoding"] = encoding
-                reply = await raw.send(
-                    "POST", "forward_backward", content=content, headers=headers
-                )
+                reply = await raw.send("POST", "forward_backward", content=content, headers=headers)
                 assert reply.status_code == 200, reply.text
                 reply = await raw.send(
                     "POST",

@@ -7,6 +7,7 @@ and a test compares the two.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -18,6 +19,7 @@ import orjson
 
 from tinker_ext.mock.messages import HttpError
 
+logger = logging.getLogger(__name__)
 FILE = Path(__file__).with_name("contract.json")
 PROSE = ("description", "summary", "example", "examples", "x-decision-order", "tags", "headers")
 
@@ -68,9 +70,7 @@ class Contract:
         key = orjson.dumps(schema, option=orjson.OPT_SORT_KEYS)
         found = self._validators.get(key)
         if found is None:
-            import jsonschema_rs
-
-            found = jsonschema_rs.Draft202012Validator({**schema, **self._schemas})
+            found = _compiled({**schema, **self._schemas})
             self._validators[key] = found
         return found
 
@@ -186,6 +186,22 @@ class Contract:
         if "$ref" in schema and "type" not in schema:
             return {**self._resolve(schema), **{k: v for k, v in schema.items() if k != "$ref"}}
         return schema
+
+
+class _Unchecked:
+    """Stands in where jsonschema-rs is not installed: the server runs, unchecked."""
+
+    def is_valid(self, value: Any) -> bool:
+        return True
+
+
+def _compiled(schema: Mapping[str, Any]) -> Any:
+    try:
+        import jsonschema_rs
+    except ImportError:
+        logger.info("bodies are not checked: install tinker-ext[server] for jsonschema-rs")
+        return _Unchecked()
+    return jsonschema_rs.Draft202012Validator(dict(schema))
 
 
 def _convert(text: str, schema: Mapping[str, Any]) -> Any:

@@ -6,7 +6,18 @@ import queue
 import threading
 from collections.abc import Callable
 
+import attrs
+
 Job = Callable[[], None]
+
+# A lane without work gives its thread back: an embedded server leaves nothing running.
+LINGER = 0.5
+
+
+@attrs.define(eq=False)
+class _Lane:
+    jobs: queue.SimpleQueue[Job | None] = attrs.field(factory=queue.SimpleQueue)
+    thread: threading.Thread | None = None
 
 
 class Worker:
@@ -18,14 +29,8 @@ class Worker:
 
     def __init__(self, *, inline: bool = False) -> None:
         self._inline = inline
-        self._lanes: dict[str, queue.SimpleQueue[Job | None]] = {}
-        self._threads: list[threading.Thread] = []
+        self._lanes: dict[str, _Lane] = {}
         self._guard = threading.Lock()
-
-    @property
-    def inline(self) -> bool:
-        """Tell whether jobs run inside the caller."""
-        return self._inline
 
     def submit(self, lane: str, job: Job) -> None:
         """Queue a job on its lane; jobs report their own errors."""
@@ -33,15 +38,14 @@ class Worker:
             job()
             return
         with self._guard:
-            jobs = self._lanes.get(lane)
-            if jobs is None:
-                jobs = self._lanes[lane] = queue.SimpleQueue()
-                thread = threading.Thread(
-                    target=self._run, args=(jobs,), name=f"tinker-ext-{lane}", daemon=True
+            found = self._lanes.setdefault(lane, _Lane())
+            found.jobs.put(job)
+            if found.thread is None:
+                name = f"tinker-ext-{lane}"
+                found.thread = threading.Thread(
+                    target=self._run, args=(found,), name=name, daemon=True
                 )
-                self._threads.append(thread)
-                thread.start()
-        jobs.put(job)
+                found.thread.start()
 
     def run_inline(self, inline: bool) -> None:
         """Switch between threads and inline execution (a journal is replayed inline)."""
@@ -50,13 +54,23 @@ class Worker:
     def close(self) -> None:
         """Finish the queued jobs and end the threads."""
         with self._guard:
-            for jobs in self._lanes.values():
-                jobs.put(None)
-            threads, self._threads, self._lanes = self._threads, [], {}
+            threads = [lane.thread for lane in self._lanes.values() if lane.thread is not None]
+            for lane in self._lanes.values():
+                lane.jobs.put(None)
+            self._lanes = {}
         for thread in threads:
             thread.join(timeout=10)
 
-    @staticmethod
-    def _run(jobs: queue.SimpleQueue[Job | None]) -> None:
-        while (job := jobs.get()) is not None:
+    def _run(self, lane: _Lane) -> None:
+        while True:
+            try:
+                job = lane.jobs.get(timeout=LINGER)
+            except queue.Empty:
+                with self._guard:
+                    if lane.jobs.empty():
+                        lane.thread = None
+                        return
+                continue
+            if job is None:
+                return
             job()
