@@ -1,0 +1,144 @@
+"""A model under test that plain requests drive, with seq ids of the check's own choosing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import orjson
+
+from tinker_ext._wire.operations import operation
+from tinker_ext._wire.records import decoder
+from tinker_ext.clients.chunks import ForwardChunk
+from tinker_ext.conform.data import datum
+from tinker_ext.conform.reference import Floats, flat
+from tinker_ext.conform.registry import fail
+from tinker_ext.conform.trial import PROBES, RATE, logprobs_of
+
+if TYPE_CHECKING:
+    from tinker_ext.conform.subject import Subject
+
+_SHOWN = 300
+_PROTO = "application/x-protobuf"
+
+
+@attrs.frozen
+class Answer:
+    """A reply as it came: any status, any body."""
+
+    status: int
+    content: bytes = attrs.field(repr=False)
+    content_type: str = ""
+
+    def __str__(self) -> str:
+        return f"HTTP {self.status} {self.text}"
+
+    @property
+    def text(self) -> str:
+        """The beginning of the body."""
+        body = self.content.decode("utf-8", "replace")
+        return body if len(body) <= _SHOWN else body[:_SHOWN] + "…"
+
+    def json(self) -> Any:
+        """The body as JSON, None when it is something else."""
+        try:
+            return orjson.loads(self.content)
+        except orjson.JSONDecodeError:
+            return None
+
+    def object(self) -> dict[str, Any]:
+        """The body as a JSON object; fails the check when it is none."""
+        value = self.json()
+        if not isinstance(value, dict):
+            fail(f"expected a JSON object, got {self}")
+        return value
+
+    @property
+    def pending(self) -> bool:
+        """Whether this says "no result yet"."""
+        value = self.json()
+        tag = value.get("type") if isinstance(value, dict) else None
+        return self.status == 408 or (self.status == 200 and tag == "try_again")
+
+    def request_id(self) -> str:
+        """The id of the promised result."""
+        found = self.object().get("request_id")
+        if not isinstance(found, str):
+            fail(f"the promise has no request_id of type string: {self}")
+        return found
+
+
+class RawModel:
+    """Requests of one model, sent once each.
+
+    Args:
+        subject: The server.
+        model_id: The model.
+    """
+
+    def __init__(self, subject: Subject, model_id: str) -> None:
+        self.subject = subject
+        self.model_id = model_id
+        self._seq = 0
+
+    def next_seq(self) -> int:
+        """The next unused number."""
+        self._seq += 1
+        return self._seq
+
+    def skip_to(self, seq: int) -> None:
+        """Count the numbers up to this one as used."""
+        self._seq = max(self._seq, seq)
+
+    def forward(self, number: int, seq: int) -> Answer:
+        """Send a forward pass over one sequence."""
+        return self._data([number], seq, forward_only=True)
+
+    def backward(self, number: int, seq: int, weight: float = 1.0) -> Answer:
+        """Send a forward_backward over one sequence."""
+        return self._data([number], seq, forward_only=False, weight=weight)
+
+    def step(self, seq: int, learning_rate: float = RATE, **options: float) -> Answer:
+        """Send an optim_step."""
+        body = self.step_body(learning_rate, seq, **options)
+        return self.subject.call("POST", "optim_step", body)
+
+    def step_body(
+        self, learning_rate: float, seq: int | None = None, **options: float
+    ) -> dict[str, Any]:
+        """Body of an optim_step."""
+        adam = {"learning_rate": learning_rate, "beta1": 0.9, "beta2": 0.95, "eps": 1e-12}
+        return {
+            "model_id": self.model_id,
+            "adam_params": {**adam, **options},
+            "seq_id": self.next_seq() if seq is None else seq,
+        }
+
+    def logprobs(self) -> Floats:
+        """Where the model stands, as `Trial.logprobs` tells it."""
+        answer = self._data(list(PROBES), self.next_seq(), forward_only=True)
+        final = self.subject.poll(answer.request_id())
+        output = self.read("forward", final)
+        return flat([logprobs_of(output, i) for i in range(len(PROBES))])
+
+    def read(self, name: str, answer: Answer) -> Any:
+        """Decode a final answer; fails the check when it is an error."""
+        if answer.status != 200:
+            fail(f"{name} failed: {answer}")
+        reader = decoder(str(operation(name).result))
+        if answer.content_type.startswith(_PROTO):
+            return reader.from_proto(answer.content)
+        body = answer.object()
+        if "error" in body:
+            fail(f"{name} failed: {answer}")
+        return reader.from_json(body)
+
+    def _data(
+        self, numbers: list[int], seq: int, *, forward_only: bool, weight: float = 1.0
+    ) -> Answer:
+        data = [datum(number, weight) for number in numbers]
+        chunk = ForwardChunk(self.model_id, data, "cross_entropy", None, forward_only, False)
+        payload = chunk(self.subject.dialect.wire)
+        return self.subject.call(
+            "POST", payload.operation, content=payload.render(seq), headers=dict(payload.headers)
+        )

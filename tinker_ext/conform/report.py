@@ -1,0 +1,118 @@
+"""What a run of the suite found: one result per check, as text for people and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping
+from typing import Any, Final, Self
+
+import attrs
+
+PASS: Final = "pass"
+FAIL: Final = "fail"
+ABSENT: Final = "absent"
+OUTCOMES: Final = (PASS, FAIL, ABSENT)
+
+_MARKS: Final = {PASS: "pass  ", FAIL: "FAIL  ", ABSENT: "absent"}
+_WIDTH: Final = 92
+
+
+@attrs.frozen
+class Result:
+    """What one check found.
+
+    Attributes:
+        name: Name of the check, `group.what`.
+        title: What a server does that passes.
+        outcome: `pass`, `fail`, or `absent` when the server does not offer the feature.
+        evidence: What was sent, what came back and what should have; a note for a pass.
+        seconds: How long the check took.
+    """
+
+    name: str
+    title: str
+    outcome: str = attrs.field(validator=attrs.validators.in_(OUTCOMES))
+    evidence: str = ""
+    seconds: float = 0.0
+
+    @property
+    def group(self) -> str:
+        """The part of the name before the dot."""
+        return self.name.partition(".")[0]
+
+
+@attrs.frozen
+class Report:
+    """Every result of one run against one server.
+
+    Attributes:
+        server: URL of the server.
+        facts: What is known about it: wire, era, use of seq ids, base model.
+        date: Day of the run, in UTC.
+        client: Version of this package.
+        results: One per check, in the order they ran.
+    """
+
+    server: str
+    facts: Mapping[str, str]
+    date: str
+    client: str
+    results: tuple[Result, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check failed."""
+        return not self.of(FAIL)
+
+    def of(self, outcome: str) -> list[Result]:
+        """The results with one outcome."""
+        return [result for result in self.results if result.outcome == outcome]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return {
+            "server": self.server,
+            "facts": dict(self.facts),
+            "date": self.date,
+            "client": self.client,
+            "counts": {outcome: len(self.of(outcome)) for outcome in OUTCOMES},
+            "results": [
+                {**attrs.asdict(result), "seconds": round(result.seconds, 3)}
+                for result in self.results
+            ],
+        }
+
+    def to_json(self) -> str:
+        """Return the report as indented JSON."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` gave."""
+        results = tuple(Result(**result) for result in value["results"])
+        return cls(value["server"], value["facts"], value["date"], value["client"], results)
+
+    def to_text(self) -> str:
+        """Return the report for a terminal: a line per check, evidence below what did not pass."""
+        facts = ", ".join(f"{name} {value}" for name, value in self.facts.items())
+        lines = [f"Conformance of {self.server}", f"{self.date}, tinker-ext {self.client}; {facts}"]
+        group = ""
+        for result in self.results:
+            if result.group != group:
+                group = result.group
+                lines += ["", group]
+            what = result.name.partition(".")[2]
+            lines.append(f"  {_MARKS[result.outcome]}  {what:<22} {result.title}")
+            if result.evidence and result.outcome != PASS:
+                indent = " " * 10
+                lines += textwrap.wrap(
+                    result.evidence, _WIDTH, initial_indent=indent, subsequent_indent=indent
+                )
+        lines += ["", self.summary()]
+        return "\n".join(lines)
+
+    def summary(self) -> str:
+        """Return the counts in one line."""
+        counts = ", ".join(f"{len(self.of(outcome))} {outcome}" for outcome in OUTCOMES)
+        return f"{len(self.results)} checks: {counts}."

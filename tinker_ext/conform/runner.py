@@ -1,0 +1,130 @@
+"""Runs the checks against one server and gathers what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any
+
+import attrs
+
+from tinker_ext._version import __version__
+from tinker_ext.clients.service import ServiceClient
+from tinker_ext.config import Config
+from tinker_ext.conform.registry import CHECKS, Absent, Check, Failed
+from tinker_ext.conform.report import ABSENT, FAIL, PASS, Report, Result
+from tinker_ext.conform.subject import Subject
+from tinker_ext.errors import FeatureMissingError, InvalidInputError
+
+PATIENCE = 120.0
+"""Seconds any single wait may take; engines that compile need most of it the first time."""
+
+
+def names() -> list[str]:
+    """Names of all checks, in the order they run."""
+    return [check.name for check in _chosen(None)]
+
+
+def run(
+    url: str,
+    only: Iterable[str] | None = None,
+    *,
+    api_key: str | None = None,
+    base_model: str | None = None,
+    patience: float = PATIENCE,
+    wire: str | None = None,
+    on_result: Callable[[Result], object] | None = None,
+    **client: Any,
+) -> Report:
+    """Examine a server.
+
+    The checks train small models there and save a few checkpoints; models are unloaded again.
+    Token ids stay below 256, no batch is empty, and gradients are cleared before a model goes, so
+    that a fragile server survives its examination.
+
+    Args:
+        url: The server, or `embedded` for the one in this process.
+        only: Groups or names of checks, for example `["seq", "loss.sum"]`; all by default.
+        api_key: Credential; as `ServiceClient` finds it by default.
+        base_model: Model to train; the first the server lists by default.
+        patience: Seconds any single wait may take.
+        wire: `json` or `proto`; chosen by asking the server by default.
+        on_result: Called after each check.
+        **client: More arguments of `ServiceClient`.
+
+    Returns:
+        The report: every check passed, failed with evidence, or absent on this server.
+
+    Raises:
+        InvalidInputError: `only` names no check.
+        APIConnectionError: The server cannot be reached.
+
+    Example:
+        >>> from tinker_ext.conform import run
+        >>> run("embedded", only=["adam.trajectory"]).summary()
+        '1 checks: 1 pass, 0 fail, 0 absent.'
+    """
+    chosen = _chosen(only)
+    config: Config = client.pop("config", None) or Config.from_env(base_url=url)
+    config = attrs.evolve(config, wait_deadline=patience, retry_window=min(patience, 30.0))
+    service = ServiceClient(base_url=url, api_key=api_key, config=config, wire=wire, **client)
+    with service:
+        facts = _facts(service)
+        subject = Subject(service, base_model, patience)
+        results = []
+        for check in chosen:
+            result = _examine(check, subject)
+            results.append(result)
+            if on_result is not None:
+                on_result(result)
+        facts |= _later_facts(subject)
+    today = datetime.now(UTC).date().isoformat()
+    return Report(url, facts, today, __version__, tuple(results))
+
+
+def _chosen(only: Iterable[str] | None) -> list[Check]:
+    from tinker_ext.conform import checks  # noqa: F401 - fills the list
+
+    if only is None:
+        return list(CHECKS.values())
+    wanted = list(only)
+    groups = {check.name.partition(".")[0] for check in CHECKS.values()}
+    unknown = [name for name in wanted if name not in groups and name not in CHECKS]
+    if unknown:
+        known = ", ".join(sorted(groups))
+        raise InvalidInputError(f"No check or group is called {unknown[0]}; groups: {known}.")
+    return [
+        check
+        for check in CHECKS.values()
+        if check.name in wanted or check.name.partition(".")[0] in wanted
+    ]
+
+
+def _examine(check: Check, subject: Subject) -> Result:
+    started = perf_counter()
+    try:
+        outcome, evidence = PASS, check.run(subject) or ""
+    except Absent as missing:
+        outcome, evidence = ABSENT, str(missing)
+    except FeatureMissingError as missing:
+        outcome, evidence = ABSENT, str(missing)
+    except Failed as failure:
+        outcome, evidence = FAIL, str(failure)
+    except Exception as error:  # whatever a server provokes is evidence, not a crash
+        outcome, evidence = FAIL, f"{type(error).__name__}: {error}"
+    return Result(check.name, check.title, outcome, evidence, perf_counter() - started)
+
+
+def _facts(service: ServiceClient) -> dict[str, str]:
+    dialect = service.dialect
+    return {"wire": str(dialect.wire), "era": dialect.era}
+
+
+def _later_facts(subject: Subject) -> dict[str, str]:
+    facts = {"wire": str(subject.dialect.wire)}
+    if subject.known_seq_rule is not None:
+        facts["seq_ids"] = subject.known_seq_rule
+    if subject.known_base_model is not None:
+        facts["base_model"] = subject.known_base_model
+    return facts
