@@ -17,6 +17,24 @@ _ON = frozenset({"1", "true", "yes", "on"})
 _OFF = frozenset({"0", "false", "no", "off", ""})
 
 
+class Concealed(str):
+    """A string with a secret in it, on its way to a header.
+
+    It is an ordinary string for code. Its repr hides it from crash reporters, which print the
+    local variables of a traceback.
+
+    Example:
+        >>> key = Concealed("tml-abc")
+        >>> [key], key + "!"
+        (['***'], 'tml-abc!')
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
 class Secret:
     """A value that is shown, logged and compared without being revealed.
 
@@ -29,9 +47,9 @@ class Secret:
     __slots__ = ("__value",)
 
     def __init__(self, value: str) -> None:
-        self.__value = value
+        self.__value = Concealed(value)
 
-    def reveal(self) -> str:
+    def reveal(self) -> Concealed:
         """The value itself; for the one place that puts it into a header."""
         return self.__value
 
@@ -215,6 +233,8 @@ class Config:
     """Training request bytes on their way at once."""
     sample_concurrency: int = _count(2000, "TINKER_EXT_SAMPLE_CONCURRENCY")
     """Samples waited for at once."""
+    poll_connections: int = _count(512, "TINKER_EXT_POLL_CONNECTIONS")
+    """Most connections on which results are waited for, on servers without batched completion."""
     sample_dispatch: int = _count(400, "TINKER_EXT_SAMPLE_DISPATCH")
     """Sample requests being sent at once."""
     sample_bytes_in_flight: int = _count(10_485_760, "TINKER_EXT_SAMPLE_BYTES_IN_FLIGHT")

@@ -9,6 +9,7 @@ import pytest
 from in_process import MODEL, WIRES, client, run, server
 
 from tinker_ext import ModelInput, SamplingParams, TensorData
+from tinker_ext.config import Config
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.futures.deadline import deadline
 
@@ -165,10 +166,10 @@ def test_a_small_queue_does_not_wait_behind_a_large_one():
 
     async def scenario():
         app = server(latency=1.0)
-        async with client(app) as service:
+        async with client(app, config=Config(sample_concurrency=20)) as service:
             crowd = await service.create_sampling_client_async(base_model=MODEL)
             single = await service.create_sampling_client_async(base_model=MODEL)
-            futures = [crowd.sample(PROMPT, 1, params(max_tokens=1)) for _ in range(600)]
+            futures = [crowd.sample(PROMPT, 1, params(max_tokens=1)) for _ in range(200)]
             await asyncio.sleep(0)
             few = [single.sample(PROMPT, 1, params(max_tokens=1)) for _ in range(3)]
             for future in few:

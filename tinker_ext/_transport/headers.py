@@ -10,6 +10,7 @@ from tinker_ext._transport.inflate import ACCEPT_ENCODING
 from tinker_ext._transport.messages import Call
 from tinker_ext._transport.origin import encode_header
 from tinker_ext._version import __version__
+from tinker_ext.config import Concealed
 
 _KEY = "X-API-Key: "
 # Shorter ones are stand-ins such as "dummy", and might be words of an ordinary reply.
@@ -57,17 +58,28 @@ class HeaderBlock:
             pair for name, pair in self._common.items() if name != "content-type"
         )
         self._key_line: tuple[str | None, str] = (None, "")
+        # Common lines that are left when a call brings others; few different sets of names occur.
+        self._remaining: dict[tuple[str, ...], tuple[str, bool]] = {}
 
-    async def build(self, call: Call, earlier: int, idempotency_key: str | None) -> str:
+    def _without(self, names: tuple[str, ...]) -> tuple[str, bool]:
+        method, *own = names
+        replaced = {name.lower() for name in own}
+        if method == "GET":
+            replaced.add("content-type")
+        kept = (pair for name, pair in self._common.items() if name not in replaced)
+        return _lines(kept), "x-api-key" in replaced
+
+    async def build(self, call: Call, earlier: int, idempotency_key: str | None) -> Concealed:
         """Return all lines but Host and Content-Length, each ending in CRLF."""
         own_key = False
         if call.headers:
-            merged = dict(self._common)
-            if call.method == "GET":
-                del merged["content-type"]
-            merged.update((name.lower(), (name, value)) for name, value in call.headers)
-            own_key = any(name.lower() == "x-api-key" for name, _ in call.headers)
-            block = _lines(merged.values())
+            names = (call.method, *[name for name, _ in call.headers])
+            known = self._remaining.get(names)
+            if known is None:
+                known = self._remaining[names] = self._without(names)
+            block, own_key = known
+            for name, value in call.headers:
+                block += encode_header(name, value)
         else:
             block = self._for_get if call.method == "GET" else self._for_body
         if idempotency_key is not None:
@@ -76,11 +88,12 @@ class HeaderBlock:
             block += f"X-Stainless-Retry-Count: {earlier}\r\n"
         # A call with a key of its own is the one that exchanges it: asking here would wait for it.
         if self._credentials is not None and not own_key:
-            secret = await self._credentials.header()
+            given = await self._credentials.header()
+            secret = None if given is None else Concealed(given)
             if secret != self._key_line[0]:
                 self._key_line = (secret, encode_header("X-API-Key", secret) if secret else "")
             block += self._key_line[1]
-        return block
+        return Concealed(block)
 
 
 def _lines(pairs: Iterable[tuple[str, str]]) -> str:

@@ -125,8 +125,10 @@ class LightFuture(concurrent.futures.Future[T]):
         Raises:
             TimeoutError: Not done in time.
         """
-        self._refuse_deadlock()
-        return super().result(timeout)
+        if self._state == _PENDING:
+            self._refuse_deadlock()
+            return super().result(timeout)
+        return self._value()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the end and return the error, or None."""
@@ -175,10 +177,18 @@ class LightFuture(concurrent.futures.Future[T]):
             finally:
                 if self._state == _PENDING:
                     self.remove_done_callback(wake)
-        try:
-            return super().result(0)
-        except CancelledError:
-            raise asyncio.CancelledError from None
+        if self._state == _CANCELLED:
+            raise asyncio.CancelledError
+        return self._value()
+
+    def _value(self) -> T:
+        """The result of a future that is done; makes no condition."""
+        if self._state == _CANCELLED:
+            raise CancelledError
+        if self._exception is not None:
+            raise self._exception
+        value: T = self._result
+        return value
 
 
 class _Wake:

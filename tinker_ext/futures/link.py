@@ -188,6 +188,13 @@ class Link:
         other = Wire.JSON if wire is Wire.PROTO else Wire.PROTO
         self._dialect = attrs.evolve(self._dialect, wire=other, chosen_by="refusal")
 
+    def readmit_wire(self, wire: Wire) -> None:
+        """Take a refusal back: the server understood this wire after all."""
+        assert self._dialect is not None
+        dialects.forget_refusals(self.base_url)
+        self._dialect = attrs.evolve(self._dialect, wire=wire, chosen_by="probe")
+        self.wire_confirmed = True
+
     def lacks(self, name: str) -> bool:
         """Whether the server is known to lack an operation."""
         return self._dialect is not None and name in self._dialect.lacks

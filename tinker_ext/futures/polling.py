@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from tinker_ext._transport import Call, Fail, Lane, Reply, Retry, RetryRule, sent_of, verdict
+from tinker_ext._transport.faults import LaneBusyError
 from tinker_ext._wire.dialects import Wire
 from tinker_ext._wire.json_codec import dumps
-from tinker_ext._wire.operations import Operation, operation
+from tinker_ext._wire.operations import OPERATIONS, Operation, operation
 from tinker_ext._wire.records import decoder, is_binary
 from tinker_ext.errors import (
     APIConnectionError,
@@ -24,6 +25,15 @@ from tinker_ext.futures.pending import Entry
 _RETRIEVE = operation("retrieve_future")
 _PATH = _RETRIEVE.url_path()
 _PROTO = "application/x-protobuf"
+
+_POLL_HEADERS = {
+    (op.request_type, binary): (
+        ("X-Tinker-Request-Type", op.request_type),
+        *((("Accept", _PROTO),) if binary else ()),
+    )
+    for op in OPERATIONS.values()
+    for binary in (False, True)
+}
 
 HELD_SECONDS = 0.5
 """A pending answer that came sooner was not held by the server, so the next poll waits a bit."""
@@ -78,10 +88,13 @@ class _Poll:
     """One wait: how often it asked, what it heard, how long to pause."""
 
     __slots__ = (
+        "_asking",
+        "_asking_all",
         "_broken",
         "_decoder",
         "_entry",
         "_failures",
+        "_headers",
         "_held",
         "_link",
         "_loop",
@@ -106,7 +119,14 @@ class _Poll:
         self._op = op
         self._request_id = request_id
         self._roundtrip = roundtrip
-        self._metadata_only = metadata_only
+        dialect = link.dialect
+        modern = dialect is not None and dialect.era != "0.4.1"
+        self._metadata_only = metadata_only and modern
+        name = dumps(request_id)
+        self._asking_all = b'{"request_id":%b}' % name
+        self._asking = b'{"request_id":%b,"allow_metadata_only":true}' % name
+        binary = dialect is not None and dialect.wire is Wire.PROTO and is_binary(op.result)
+        self._headers = _POLL_HEADERS[op.request_type, binary]
         self._decoder: Decoder = decoder(op.result or "")
         self._loop = asyncio.get_running_loop()
         self._failures = 0
@@ -130,7 +150,9 @@ class _Poll:
             reply: Reply | None = None
             error: Exception | None = None
             try:
-                reply = await connection.once(self._call(left))
+                reply = await connection.once(self._call(left), deadline=entry.deadline)
+            except LaneBusyError:
+                continue  # the deadline has passed; the next turn says so
             except APITimeoutError as caught:
                 if sent_of(caught) is not False:
                     # Some servers hold a poll for minutes; hanging up is how one looks again.
@@ -138,7 +160,7 @@ class _Poll:
                 error = caught
             except APIConnectionError as caught:
                 error = caught
-            if reply is not None and reply.status < 500 and reply.status not in (402, 429):
+            if reply is not None and reply.status < 500 and reply.status not in (402, 409, 429):
                 connection.budget.note(Lane.POLL, ok=True, started=now)
                 self._failures = 0
                 self._pace_for(reply)
@@ -190,26 +212,17 @@ class _Poll:
             self._held = 0
 
     def _call(self, left: float) -> Call:
-        dialect = self._link.dialect
-        modern = dialect is not None and dialect.era != "0.4.1"
-        body: dict[str, object] = {"request_id": self._request_id}
-        if self._metadata_only and modern:
-            body["allow_metadata_only"] = True
-        binary = dialect is not None and dialect.wire is Wire.PROTO and is_binary(self._op.result)
-        headers = [
-            ("X-Tinker-Request-Type", self._op.request_type),
-            ("X-Tinker-Request-Iteration", str(self._entry.attempt - 1)),
-        ]
-        if binary:
-            headers.append(("Accept", _PROTO))
-        if self._roundtrip is not None and self._entry.attempt == 1:
-            headers.append(("X-Tinker-Create-Promise-Roundtrip-Time", f"{self._roundtrip:.6f}"))
+        attempt = self._entry.attempt
+        headers = (*self._headers, ("X-Tinker-Request-Iteration", str(attempt - 1)))
+        if self._roundtrip is not None and attempt == 1:
+            taken = ("X-Tinker-Create-Promise-Roundtrip-Time", f"{self._roundtrip:.6f}")
+            headers = (*headers, taken)
         return Call(
             operation=_RETRIEVE.name,
             method="POST",
             path=_PATH,
-            content=dumps(body),
-            headers=tuple(headers),
+            content=self._asking if self._metadata_only else self._asking_all,
+            headers=headers,
             lane=Lane.POLL,
             timeout=min(self._link.config.poll_timeout, left),
             retry=RetryRule.POLL,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tinker_ext._transport import sent_of
+from tinker_ext._transport import RedirectRefusedError, sent_of
 from tinker_ext._wire.dialects import Wire
 from tinker_ext._wire.payload import Payload
 from tinker_ext.errors import (
@@ -52,7 +52,17 @@ class Ticket:
 class Post:
     """One numbered request."""
 
-    __slots__ = ("answered", "index", "make", "payload", "polling", "seq_id", "task", "ticket")
+    __slots__ = (
+        "answered",
+        "doubted",
+        "index",
+        "make",
+        "payload",
+        "polling",
+        "seq_id",
+        "task",
+        "ticket",
+    )
 
     def __init__(self, ticket: Ticket | None, index: int, make: MakePayload, seq_id: int) -> None:
         self.ticket = ticket
@@ -60,6 +70,8 @@ class Post:
         self.make = make
         self.seq_id = seq_id
         self.payload: Payload | None = None
+        self.doubted: Payload | None = None
+        """What was sent before, over a wire that the server may not know."""
         self.polling = False
         self.task: asyncio.Task[Any] | None = None
         self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -67,11 +79,20 @@ class Post:
 
 def is_lost(error: BaseException) -> bool:
     """Whether the request may have had its effect although no usable answer came."""
+    if isinstance(error, RedirectRefusedError):
+        return False  # a server that sends elsewhere does not do the work itself
     if isinstance(error, APIConnectionError):
         return sent_of(error) is not False
     return isinstance(error, APIStatusError) and (
         error.status_code >= 500 or error.status_code == 408
     )
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same request may well succeed later."""
+    if isinstance(error, APIStatusError):
+        return error.status_code >= 500 or error.status_code in (408, 429)
+    return isinstance(error, APIConnectionError) and not isinstance(error, RedirectRefusedError)
 
 
 def resolve(future: asyncio.Future[bool], value: bool) -> None:
@@ -83,7 +104,7 @@ def resolve(future: asyncio.Future[bool], value: bool) -> None:
 def applied(error: TinkerError, post: Post) -> TinkerError:
     """The error for a request that the server has, and whose result cannot be read."""
     made = UnsafeToRetryError(
-        f"The first answer to seq_id {post.seq_id} was lost. The server confirms that it has the "
+        f"The first answer to seq_id {post.seq_id} was lost. The server says that it has the "
         "request, and refuses to repeat its answer, so the result cannot be read."
     )
     return made.with_context(

@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
@@ -20,6 +20,7 @@ from tinker_ext._transport import (
     AdaptiveLimit,
     ByteBudget,
     Call,
+    Connection,
     Lane,
     Reply,
     Retry,
@@ -169,6 +170,7 @@ class SamplePool:
         self._in_flight: dict[Sample, None] = {}
         self._bytes = ByteBudget(link.config.sample_bytes_in_flight)
         self.limit = AdaptiveLimit(cap=link.config.sample_concurrency, on_change=self._grown)
+        self._most_polls = min(link.config.poll_connections, _spare_descriptors())
         self._closed: TinkerError | None = None
         self.on_cancelled: Callable[[str], object] | None = None
         """Called with the request id of a sample that was given up after it was accepted."""
@@ -317,7 +319,7 @@ class SamplePool:
             error: APIConnectionError | None = None
             started = loop.time()
             try:
-                reply = await connection.once(self._call(sample))
+                reply = await connection.once(self._call(sample), deadline=sample.deadline)
             except APIConnectionError as caught:
                 error = caught
             finally:
@@ -326,9 +328,17 @@ class SamplePool:
             if reply is not None and 200 <= reply.status < 300:
                 connection.budget.note(Lane.SAMPLE, ok=True, started=started)
                 self.limit.accepted(in_flight=len(self._in_flight))
+                if source.completions is None:
+                    self._widen(connection)
                 return (*_read_promise(reply), reply.elapsed)
             failures += 1
             await self._pause(sample, reply, error, started, failures, size)
+
+    def _widen(self, connection: Connection) -> None:
+        """Give the polls more connections while more samples wait than the lane carries."""
+        queue = connection.queue(Lane.POLL)
+        if queue.waiting and queue.limit < self._most_polls:
+            queue.resize(min(self._most_polls, len(self._in_flight)))
 
     async def _pause(
         self,
@@ -426,6 +436,16 @@ class _Cancel:
         self._pool._link.runtime.call(self._pool._cancel, self._sample)
 
 
+def _spare_descriptors() -> int:
+    """File descriptors polls may take, leaving a quarter of the limit to everybody else."""
+    try:
+        import resource
+    except ImportError:  # not on this platform, where other limits are far away
+        return 1 << 16
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 16 if soft == resource.RLIM_INFINITY else max(64, soft * 3 // 4 - 128)
+
+
 def _read_promise(reply: Reply) -> tuple[str, list[str] | None]:
     try:
         body = orjson.loads(reply.content)
@@ -446,12 +466,10 @@ def finished(
     value: SampleResponse, sample: Sample, sequence_ids: list[str] | None
 ) -> SampleResponse:
     """Give the sequences their ids, and prompt logprobs their place for the first token."""
-    changes: dict[str, Any] = {}
     if sequence_ids is not None and len(sequence_ids) == len(value.sequences):
-        changes["sequences"] = [
-            attrs.evolve(sequence, sequence_id=sequence_id)
-            for sequence, sequence_id in zip(value.sequences, sequence_ids, strict=True)
-        ]
+        for sequence, sequence_id in zip(value.sequences, sequence_ids, strict=True):
+            # Just decoded and not seen by anybody else: cheaper than a copy per sequence.
+            object.__setattr__(sequence, "sequence_id", sequence_id)
     logprobs = value.prompt_logprobs_np
     if logprobs is not None and sample.options is not PLAIN:
         wants_all = sample.options.prompt_logprobs_last_n is None
@@ -460,8 +478,8 @@ def finished(
             padded = np.empty(len(logprobs) + 1, np.float32)
             padded[0] = np.nan
             padded[1:] = logprobs
-            changes["prompt_logprobs_np"] = padded
-    return attrs.evolve(value, **changes) if changes else value
+            return attrs.evolve(value, prompt_logprobs_np=padded)
+    return value
 
 
 def _text_length(prompt: ModelInput) -> int:

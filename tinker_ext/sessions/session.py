@@ -13,7 +13,12 @@ import attrs
 from tinker_ext._transport.observe import SessionStarted
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.operations import operation
-from tinker_ext.errors import APIError, ClientClosedError, SessionEndedError, TinkerError
+from tinker_ext.errors import (
+    ClientClosedError,
+    InvalidInputError,
+    SessionEndedError,
+    TinkerError,
+)
 from tinker_ext.futures.link import SDK_VERSION, Link
 from tinker_ext.futures.once import Shared
 from tinker_ext.sessions.heartbeat import beat
@@ -53,6 +58,7 @@ class Session:
         self.link = link
         self._options = options or SessionOptions()
         self._given_id = session_id
+        self._owned = session_id is None
         self._keep_alive = keep_alive
         self._created: Shared[str] = Shared(self._create)
         self._heartbeat: asyncio.Task[Any] | None = None
@@ -83,6 +89,26 @@ class Session:
     def next_custom_loss_seq_id(self) -> int:
         """Number of the next custom loss."""
         return next(self._custom_loss_seq)
+
+    def adopt(self, session_id: str, first_number: int) -> None:
+        """Go on with a session that an earlier process made, and end it when this one ends.
+
+        Args:
+            session_id: The session.
+            first_number: Where the counters go on; below it are the numbers of earlier processes.
+
+        Raises:
+            InvalidInputError: There is a session already.
+        """
+        if self.session_id is not None:
+            raise InvalidInputError(
+                f"This client has session {self.session_id} already, so it cannot go on with "
+                f"session {session_id}; resume with a new ServiceClient."
+            )
+        self._given_id, self._owned = session_id, True
+        self._model_seq = itertools.count(first_number)
+        self._sampling_seq = itertools.count(first_number)
+        self._custom_loss_seq = itertools.count(first_number)
 
     async def ensure(self) -> str:
         """The session id; creates the session the first time.
@@ -138,7 +164,13 @@ class Session:
     async def finish(self, status: str, detail: str | None = None) -> None:
         """Tell the server why the session ends; servers without the endpoint are not told."""
         session_id = self._created.peek()
-        if session_id is None or self._given_id is not None or self.link.lacks("finish_session"):
+        if session_id is None or not self._owned:
+            return
+        await self.report_end(session_id, status, detail)
+
+    async def report_end(self, session_id: str, status: str, detail: str | None) -> None:
+        """Tell the server why a session of this client, or of an earlier process, ends."""
+        if self.link.lacks("finish_session"):
             return
         op = operation("finish_session")
         loop = asyncio.get_running_loop()
@@ -149,7 +181,7 @@ class Session:
                 path=op.url_path(session_id=session_id),
                 deadline=loop.time() + self.link.config.close_timeout,
             )
-        except APIError as error:
+        except TinkerError as error:
             log.debug("The end of session %s could not be reported: %s", session_id, error)
 
     def close(self) -> None:

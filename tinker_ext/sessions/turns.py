@@ -10,6 +10,7 @@ What happens to a number when its post fails:
 * refused (4xx): nothing happened on the server. The number is used again, or, when later ones have
   left already, filled with a forward pass that changes nothing.
 * answer lost, server deduplicates: the post is kept and sent again before the next one.
+* 409 that stays: the server has the number, which is not used again.
 * answer lost, server ignores numbers: never sent again; the caller gets `UnsafeToRetryError`.
 """
 
@@ -19,11 +20,10 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
-from tinker_ext._reply_parts import ReplyParts
-from tinker_ext._transport import ByteBudget, Call, Lane, Reply, RetryRule, sent_of
-from tinker_ext._wire.dialects import Seq, Wire
+from tinker_ext._transport import ByteBudget, Reply
+from tinker_ext._wire.dialects import Seq
 from tinker_ext._wire.operations import operation
 from tinker_ext.errors import (
     APIConnectionError,
@@ -36,17 +36,18 @@ from tinker_ext.futures.future import LightFuture
 from tinker_ext.futures.link import Link
 from tinker_ext.futures.pending import Entry
 from tinker_ext.futures.polling import wait_for
+from tinker_ext.sessions.delivery import Delivery
 from tinker_ext.sessions.posts import (
     MakePayload,
     Post,
     Ticket,
     applied,
     is_lost,
+    is_transient,
     resolve,
     unsafe,
 )
-
-_WIRE_REFUSALS: Final = frozenset({400, 415, 422, 500, 501})
+from tinker_ext.sessions.recorded import Recorded, RecordedDelivery
 
 
 class Turns:
@@ -68,14 +69,15 @@ class Turns:
         self._next = first_seq_id
         self._lock = threading.Lock()
         self._queue: deque[Ticket] = deque()
-        self._driving = False
+        self._driver: asyncio.Task[Any] | None = None
         self._woken: asyncio.Event | None = None
         self._in_flight: dict[int, Post] = {}
+        self._carried: dict[Post, None] = {}
         self._unsettled: deque[Post] = deque()
         self._bytes = ByteBudget(link.config.train_bytes_in_flight)
         self._closed: TinkerError | None = None
-        # Not the model id: text of a server never becomes a header.
-        self._run_key = f"tinker-ext-{link.rng.getrandbits(64):016x}"
+        self._delivery = Delivery(link, self._has_later)
+        self._recorded: Recorded | None = None
         self.listeners: list[Callable[[str, str, int, str | None], object]] = []
         """Called as (event, operation, seq_id, request_id): leaving, accepted, done, failed."""
         link.book.add_queue(self._queued_entries)
@@ -84,6 +86,22 @@ class Turns:
     def next_seq_id(self) -> int:
         """The number the next request will get."""
         return self._next
+
+    def record(self, recorded: Recorded, next_seq_id: int) -> None:
+        """Write every request down from now on; before the first call.
+
+        Args:
+            recorded: Where to.
+            next_seq_id: Number of the next request; an earlier process may have sent it already.
+        """
+        self._recorded = recorded
+        self._delivery = RecordedDelivery(self._link, self._has_later, recorded)
+        self._next = next_seq_id
+
+    @property
+    def recorded(self) -> Recorded | None:
+        """Where requests are written down, when they are."""
+        return self._recorded
 
     # -- any thread ------------------------------------------------------------------------
 
@@ -100,6 +118,8 @@ class Turns:
             if self._closed is not None:
                 raise self._closed
             self._queue.append(ticket)
+        if self._recorded is not None:
+            self._recorded.follow(ticket.result)
         return ticket
 
     def arm(
@@ -132,9 +152,8 @@ class Turns:
             ticket.timer = loop.call_at(ticket.entry.deadline, self._expire, ticket)
         if self._woken is not None:
             self._woken.set()
-        if not self._driving and self._queue:
-            self._driving = True
-            self._link.runtime.spawn(self._drive())
+        if self._driver is None and self._queue and self._closed is None:
+            self._driver = self._link.runtime.spawn(self._drive())
 
     async def _drive(self) -> None:
         """Let tickets leave, one after the other, until none is left."""
@@ -153,7 +172,7 @@ class Turns:
                     self._queue.popleft()
                     await self._leave(ticket)
         finally:
-            self._driving = False
+            self._driver = None
             self._woken = None
 
     async def _leave(self, ticket: Ticket) -> None:
@@ -164,8 +183,15 @@ class Turns:
         try:
             await self._settle_lost()
         except TinkerError as error:
+            error.hint = (
+                "This request was not sent, because the answer to an earlier one is still "
+                "missing. Submit it again when the server is back."
+            )
             self._end(ticket, error=error)
             return
+        except asyncio.CancelledError:
+            self._end(ticket, error=self._closed)
+            raise
         if ticket.result.done():  # cancelled while earlier posts were settled: nothing was sent
             self._link.book.discard(entry)
             return
@@ -176,13 +202,22 @@ class Turns:
             ticket.posts.append(post)
             if entry.seq_id is None:
                 entry.seq_id = post.seq_id
+            self._carried[post] = None
             post.task = self._link.runtime.spawn(self._carry(post))
             dialect = self._link.dialect
             ahead = dialect is not None and dialect.pipelined and self._link.wire_confirmed
             if not ahead or self._bytes.left < 0:
                 accepted = await post.answered
                 if not accepted and not ahead:
+                    if post in self._unsettled:
+                        self._owe(ticket, index + 1)
                     break
+
+    def _owe(self, ticket: Ticket, first: int) -> None:
+        """Keep the chunks behind a lost one, to be sent after it."""
+        assert ticket.makers is not None
+        for index, make in enumerate(ticket.makers[first:], first):
+            self._unsettled.append(Post(ticket, index, make, self._take()))
 
     def _take(self) -> int:
         seq_id = self._next
@@ -202,8 +237,9 @@ class Turns:
                 return
             post.polling = True
             op = operation(ticket.entry.operation)
-            value = await wait_for(
-                self._link, ticket.entry, op, request_id, roundtrip=reply.elapsed
+            wait = wait_for(self._link, ticket.entry, op, request_id, roundtrip=reply.elapsed)
+            value = await (
+                wait if self._recorded is None else self._recorded.result(post, op, wait)
             )
             self._tell("done", post, request_id)
         except asyncio.CancelledError:
@@ -219,6 +255,7 @@ class Turns:
             raise
         finally:
             post.polling = False
+            self._carried.pop(post, None)
         ticket.values[post.index] = value
         ticket.left -= 1
         if ticket.left == 0:
@@ -239,11 +276,13 @@ class Turns:
         size = 0
         try:
             if post.payload is None:
-                post.payload = post.make(self._wire())
+                dialect = self._link.dialect
+                assert dialect is not None
+                post.payload = post.make(dialect.wire)
             size = post.payload.size
             await self._bytes.acquire(size)
             self._tell("leaving", post, None)
-            request_id, reply = await self._exchange(post)
+            request_id, reply = await self._delivery.deliver(post)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -261,103 +300,17 @@ class Turns:
         self._tell("accepted", post, request_id)
         return request_id, reply
 
-    def _wire(self) -> Wire:
-        dialect = self._link.dialect
-        assert dialect is not None
-        return dialect.wire
-
-    async def _exchange(self, post: Post) -> tuple[str, Reply]:
-        """Send a post until it is answered, refused, or lost."""
-        link = self._link
-        while True:
-            try:
-                reply = await self._send(post)
-                break
-            except (APIConnectionError, APIStatusError) as error:
-                # Later posts wait at the server for this number, so giving up would hold
-                # them all; each has its own deadline.
-                if not (is_lost(error) and self._resends() and self._has_later(post)):
-                    raise
-        body = link.decode("UntypedAPIFuture", reply)
-        request_id = body.request_id
-        if not isinstance(request_id, str) or not request_id:
-            raise APIResponseValidationError(
-                ReplyParts.of(reply.status, reply.headers, reply.content[:2000], None),
-                None,
-                f"The server accepted {post.payload and post.payload.operation} without a "
-                f"request_id it can be asked for.",
-            )
-        return request_id, reply
-
-    async def _send(self, post: Post) -> Reply:
-        assert post.payload is not None
-        link = self._link
-        payload = post.payload
-        content = await link.runtime.offload(payload.size, payload.render, post.seq_id)
-        op = operation(payload.operation)
-        call = Call(
-            operation=post.ticket.entry.operation if post.ticket is not None else op.name,
-            method="POST",
-            path=op.url_path(),
-            content=content,
-            headers=payload.headers,
-            lane=Lane.TRAIN,
-            timeout=op.seconds,
-            retry=RetryRule.FINAL409 if self._resends() else RetryRule.UNSAFE,
-            idempotency_key=f"{self._run_key}-{post.seq_id}",
-        )
-        if post.ticket is not None:
-            post.ticket.entry.attempt += 1
-        if not link.wire_confirmed and payload.wire is not None:
-            switched = await self._try_wire(post, call)
-            if switched is not None:
-                return switched
-            if post.payload is not payload:
-                return await self._send(post)
-        return await link.connection.exchange(
-            call, deadline=asyncio.get_running_loop().time() + link.config.retry_window
-        )
-
-    async def _try_wire(self, post: Post, call: Call) -> Reply | None:
-        """The first training body on a server: one attempt, and the other wire if refused."""
-        link = self._link
-        wire = post.payload.wire if post.payload is not None else None
-        dialect = link.dialect
-        assert wire is not None
-        assert dialect is not None
-        if dialect.chosen_by in ("argument", "environment"):
-            return None
-        try:
-            reply = await link.connection.once(call)
-        except APIConnectionError as error:
-            if sent_of(error) is False or self._resends():
-                return None
-            raise
-        if 200 <= reply.status < 300:
-            return reply
-        refused = reply.status in (_WIRE_REFUSALS if wire is Wire.PROTO else {415})
-        if refused and dialect.chosen_by != "refusal":
-            link.refuse_wire(wire)
-            post.payload = post.make(self._wire())
-        return None
-
-    def _resends(self) -> bool:
-        dialect = self._link.dialect
-        return dialect is not None and dialect.resends
-
     def _has_later(self, post: Post) -> bool:
         return self._closed is None and any(seq > post.seq_id for seq in self._in_flight)
 
     def _failed(self, post: Post, error: BaseException) -> BaseException:
         """Decide what becomes of the number of a failed post, and which error to show."""
-        dialect = self._link.dialect
-        attempts = getattr(error, "attempts", None) or 1
-        if (
-            isinstance(error, ConflictError)
-            and attempts > 1
-            and dialect is not None
-            and dialect.seq is Seq.STRICT
-        ):
+        if isinstance(error, ConflictError) and self._delivery.resends:
+            # The server has the number, so it is neither used again nor filled.
+            dialect = self._link.dialect
+            if dialect is None or dialect.seq is not Seq.STRICT:
+                return error
+            resolve(post.answered, True)  # the chunks behind it go on
             return applied(error, post)
         if not isinstance(error, (APIConnectionError, APIStatusError)):
             if not isinstance(error, APIResponseValidationError):
@@ -366,7 +319,7 @@ class Turns:
         if not is_lost(error):
             self._give_back(post)
             return error
-        if self._resends():
+        if self._delivery.resends:
             self._unsettled.append(post)
             error.hint = (
                 "The server may have received it. It is sent again, with the same number, before "
@@ -377,14 +330,17 @@ class Turns:
 
     def _give_back(self, post: Post) -> None:
         """Use the number of a post that had no effect again, or fill it."""
+        if self._recorded is not None:
+            self._recorded.refused(post)
         if post.seq_id == self._next - 1:
             self._next = post.seq_id
         elif self._closed is None:
-            self._link.runtime.spawn(self._fill(post.seq_id))
+            filler = Post(None, 0, self._filler, post.seq_id)
+            self._carried[filler] = None
+            filler.task = self._link.runtime.spawn(self._fill(filler))
 
-    async def _fill(self, seq_id: int) -> None:
+    async def _fill(self, post: Post) -> None:
         """Send a forward pass without effect under a number that others wait behind."""
-        post = Post(None, 0, self._filler, seq_id)
         try:
             await self._post(post)
         except asyncio.CancelledError:
@@ -392,6 +348,7 @@ class Turns:
         except Exception:
             return  # the ones behind it end by their own deadline and say what they wait for
         finally:
+            self._carried.pop(post, None)
             resolve(post.answered, False)
 
     async def _settle_lost(self) -> None:
@@ -399,11 +356,13 @@ class Turns:
         while self._unsettled:
             post = self._unsettled[0]
             try:
-                await self._exchange(post)
+                await self._delivery.deliver(post)
+            except APIResponseValidationError:
+                pass  # the server has it, and nobody waits for its answer any more
             except (APIConnectionError, APIStatusError) as error:
-                if is_lost(error):
+                if is_lost(error) or is_transient(error):
                     raise
-                if not (isinstance(error, ConflictError) and self._resends()):
+                if not isinstance(error, ConflictError):
                     self._unsettled.popleft()
                     self._give_back(post)
                     continue
@@ -453,10 +412,10 @@ class Turns:
             queued, self._queue = list(self._queue), deque()
         for ticket in queued:
             self._end(ticket, error=error)
-        for post in [*self._in_flight.values(), *self._unsettled]:
+        for post in tuple(self._carried):
             if post.task is not None:
                 post.task.cancel()
             if post.ticket is not None:
                 self._end(post.ticket, error=error)
-        if self._woken is not None:
-            self._woken.set()
+        if self._driver is not None:
+            self._driver.cancel()

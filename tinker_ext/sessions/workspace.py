@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinker_ext._transport.observe import SessionEnded
 from tinker_ext._wire.json_codec import dumps
@@ -21,6 +21,9 @@ from tinker_ext.sessions.samples import SamplePool
 from tinker_ext.sessions.session import Session, SessionOptions
 from tinker_ext.sessions.turns import Turns
 from tinker_ext.telemetry.watchers import Watchers
+
+if TYPE_CHECKING:
+    from tinker_ext.journal import Journal
 
 T = TypeVar("T")
 
@@ -53,6 +56,8 @@ class Workspace:
         self.samples = SamplePool(link)
         self.samples.on_cancelled = self._cancelled
         self.description = dict(description or {})
+        self.journal: Journal | None = None
+        """Where the run is written down, when the user asked for it."""
         self._turns: list[Turns] = []
         self._retained = False
         self._closed = False
