@@ -13,6 +13,8 @@ from tinker_ext.cli.failures import CommandError
 from tinker_ext.cli.lazy import Group, screen_of
 from tinker_ext.cli.screen import Screen
 
+SECONDS = 30.0
+
 
 @click.command(cls=Group, name="auth")
 def command() -> None:
@@ -34,7 +36,7 @@ def login(context: click.Context) -> None:
     """
     from tinker_ext.auth import StaticKey
     from tinker_ext.credentials import CredentialStore
-    from tinker_ext.errors import FeatureMissingError
+    from tinker_ext.errors import NotFoundError
     from tinker_ext.paths import new_key_url
 
     screen = screen_of(context)
@@ -44,24 +46,18 @@ def login(context: click.Context) -> None:
     screen.note(f"Create a key at {new_key_url(f'tinker-ext-{socket.gethostname()}')}")
     key = _ask_key()
     try:
-        found = _call_with(screen, key, "get_api_key")
-    except FeatureMissingError:
+        found = _call_with(screen, key, "GET")
+        details = found["details"]
+        key_id, name, note = str(found["key_id"]), found["name"], found.get("note")
+        who = f"{details['user_details']['email']} ({details['org_details']['name']})"
+    except NotFoundError:
         # Servers other than the hosted one need not know their keys by name.
-        found = None
-    if found is None:
-        key_id, name, note, details, who = (
-            StaticKey(key).fingerprint,
-            "unnamed",
-            None,
-            None,
-            "an unnamed user",
-        )
-    else:
-        from tinker_ext.cli.screen import plain
-
-        details = plain(found.details)
-        key_id, name, note = str(found.key_id), found.name, found.note
-        who = f"{found.details.user_details.email} ({found.details.org_details.name})"
+        details = note = None
+        key_id, name, who = StaticKey(key).fingerprint, "unnamed", "somebody the server cannot name"
+    except (KeyError, TypeError, ValueError):
+        raise CommandError(
+            "the server's answer about the key makes no sense", "Check the base URL."
+        ) from None
     store.add(key, key_id=key_id, name=name, note=note, details=details)
     if screen.is_json:
         screen.json({"key_id": key_id, "name": name})
@@ -80,18 +76,29 @@ def _ask_key() -> str:
     return key
 
 
-def _call_with(screen: Screen, key: str, operation: str) -> Any:
-    """Call an operation about a key with that key, which need not be the stored one."""
-    from tinker_ext.clients.lookups import look_up
-    from tinker_ext.clients.rest import RestClient
-    from tinker_ext.config import Config
+def _call_with(screen: Screen, key: str, method: str) -> Any:
+    """Ask the server about a key, or to revoke it, with the key itself.
 
-    client = RestClient(base_url=screen.base_url or Config.from_env().base_url, api_key=key)
-    workspace = client._workspace
+    A client would exchange the key for a token first where the server wants that; this must not.
+    """
+    import httpx
+
+    from tinker_ext.config import Config
+    from tinker_ext.errors import APIConnectionError, error_for_status
+
+    config = Config.from_env(base_url=screen.base_url)
+    url = f"{config.base_url}/api/v1/auth/apikey/me"
+    headers = {"X-API-Key": key, **config.extra_headers()}
     try:
-        return workspace.submit(look_up(workspace, operation)).result()
-    finally:
-        client.close().result()
+        # A redirect would take the key elsewhere, so it counts as a refusal.
+        reply = httpx.request(method, url, headers=headers, timeout=SECONDS, follow_redirects=False)
+    except httpx.HTTPError as error:
+        raise APIConnectionError(message=f"cannot reach {config.base_url}: {error}") from None
+    if not reply.is_success:
+        raise error_for_status(
+            reply.status_code, reply.content, reply.headers, method=method, url=url
+        )
+    return reply.json() if reply.content else None
 
 
 @command.command(name="logout", examples="tinker-ext auth logout")
@@ -129,7 +136,7 @@ def _revoke(screen: Screen, key: str) -> str | None:
     from tinker_ext.errors import TinkerError
 
     try:
-        _call_with(screen, key, "delete_api_key")
+        _call_with(screen, key, "DELETE")
     except TinkerError as error:
         return str(error)
     return None

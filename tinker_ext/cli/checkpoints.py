@@ -12,7 +12,7 @@ from tinker_ext.cli.connect import rest
 from tinker_ext.cli.failures import CommandError
 from tinker_ext.cli.lazy import Group, screen_of
 from tinker_ext.cli.paging import collect
-from tinker_ext.cli.screen import Screen, age, plain, size, yes_no
+from tinker_ext.cli.screen import Screen, age, counted, plain, size, yes_no
 
 if TYPE_CHECKING:
     from tinker_ext.clients.rest import RestClient
@@ -107,9 +107,9 @@ def list_checkpoints(context: click.Context, run_id: str | None, limit: int) -> 
     if not found:
         screen.say(f"No checkpoints{f' of run {run_id}' if run_id else ''}.")
         return
-    of_all = f"{len(found)} of {total}" if total > len(found) else f"{len(found)}"
+    of_all = f"{len(found)} of " if total > len(found) else ""
     screen.table(
-        f"{of_all} checkpoints{f' of run {run_id}' if run_id else ''}",
+        f"{of_all}{counted(total, 'checkpoint')}{f' of run {run_id}' if run_id else ''}",
         ("Checkpoint", "Type", "Size", "Public", "Created", "Expires", "Path"),
         [
             (
@@ -330,7 +330,7 @@ def _delete_all(screen: Screen, client: RestClient, paths: tuple[str, ...]) -> N
         rows = [{"tinker_path": path, "error": failed[path]} for path in paths if path in failed]
         screen.json({"deleted_count": deleted, "failed": rows})
         return
-    screen.say(f"Deleted {deleted} of {len(paths)} checkpoints.")
+    screen.say(f"Deleted {deleted} of {counted(len(paths), 'checkpoint')}.")
     for path in paths:
         if path in failed:
             click.echo(f"Not deleted: {path}: {failed[path]}", err=True)

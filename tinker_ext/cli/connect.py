@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from tinker_ext.clients.admin import AdminClient
     from tinker_ext.clients.rest import RestClient
     from tinker_ext.clients.service import ServiceClient
+    from tinker_ext.config import Config
+    from tinker_ext.sessions.workspace import Workspace
+
+RETRY_SECONDS = 5.0
 
 
 def server(screen: Screen) -> str | None:
@@ -37,25 +41,49 @@ def server(screen: Screen) -> str | None:
     return None
 
 
+def patience(base_url: str | None) -> Config:
+    """Return settings for somebody who waits at a terminal: no minutes of retries.
+
+    Variables of the environment win, so a script can have more patience.
+    """
+    from tinker_ext.config import HOSTED_BASE_URL, Config
+
+    url = base_url or HOSTED_BASE_URL
+    given = os.environ.get("TINKER_EXT_RETRY_WINDOW")
+    return Config.from_env(base_url=url, retry_window=None if given else RETRY_SECONDS)
+
+
+@contextmanager
+def workspace(screen: Screen) -> Iterator[Workspace]:
+    """Yield a connection without a session, closed after the block."""
+    from tinker_ext.clients.opening import open_workspace
+
+    url = server(screen)
+    opened = open_workspace(base_url=url, config=patience(url))
+    try:
+        yield opened
+    finally:
+        from tinker_ext.clients.rest import RestClient
+
+        RestClient(opened).close().result()
+
+
 @contextmanager
 def rest(screen: Screen) -> Iterator[RestClient]:
     """Yield a client for look-ups; it opens no session."""
     from tinker_ext import RestClient
 
-    client = RestClient(base_url=server(screen))
-    try:
-        yield client
-    finally:
-        client.close().result()
+    with workspace(screen) as opened:
+        yield RestClient(opened)
 
 
 @contextmanager
 def admin(screen: Screen) -> Iterator[AdminClient]:
-    """Yield a client for billing, next to a look-up client that owns the connection."""
+    """Yield a client for billing."""
     from tinker_ext import AdminClient
 
-    with rest(screen) as client:
-        yield AdminClient(client._workspace)
+    with workspace(screen) as opened:
+        yield AdminClient(opened)
 
 
 @contextmanager
@@ -63,5 +91,6 @@ def service(screen: Screen) -> Iterator[ServiceClient]:
     """Yield a client that can train; its session ends with the block."""
     from tinker_ext import ServiceClient
 
-    with ServiceClient(base_url=server(screen)) as client:
+    url = server(screen)
+    with ServiceClient(base_url=url, config=patience(url)) as client:
         yield client

@@ -332,7 +332,7 @@ def dialect(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Findin
     from tinker_ext.config import Config
     from tinker_ext.errors import AuthenticationError, PermissionDeniedError, TinkerError
 
-    settings = Config.from_env(env, base_url=url, retry_attempts=1, request_timeout=timeout)
+    settings = Config.from_env(env, base_url=url, retry_window=timeout, request_timeout=timeout)
     try:
         with ServiceClient(base_url=url, config=settings) as service:
             models = service.get_server_capabilities().supported_models

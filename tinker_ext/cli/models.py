@@ -6,7 +6,7 @@ import click
 
 from tinker_ext.cli.connect import service
 from tinker_ext.cli.lazy import Group, screen_of
-from tinker_ext.cli.screen import yes_no
+from tinker_ext.cli.screen import counted, yes_no
 
 
 @click.command(cls=Group, name="model")
@@ -40,7 +40,7 @@ def list_models(context: click.Context, substring: str | None) -> None:
         )
         return
     screen.table(
-        f"{len(models)} models",
+        counted(len(models), "model"),
         ("Model", "Context", "Trainable", "Sampleable"),
         [
             (

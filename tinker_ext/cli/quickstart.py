@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tinker_ext.cli.connect import patience
 from tinker_ext.cli.failures import CommandError
 from tinker_ext.cli.lazy import Command, screen_of
 
@@ -53,7 +54,11 @@ def command(context: click.Context, steps: int, out: Path, model: str, seed: int
 
     screen = screen_of(context)
     begin = time.monotonic()
-    with ServiceClient(base_url=screen.base_url or "embedded") as service:
+    out.mkdir(parents=True, exist_ok=True)
+    log = out / "metrics.jsonl"
+    log.unlink(missing_ok=True)
+    url = screen.base_url or "embedded"
+    with ServiceClient(base_url=url, config=patience(url), run_log=log) as service:
         lesson = Lesson(service, model, steps, seed)
         story = _Story(screen)
         story.opening(lesson, screen.base_url)
@@ -99,19 +104,11 @@ def _record(answer: Answer) -> dict[str, Any]:
 
 
 def _write(out: Path, lesson: Lesson) -> list[Path]:
-    import json
-
     from tinker_ext.quickstart.listing import TEN_LINES
     from tinker_ext.quickstart.picture import png, svg
 
-    out.mkdir(parents=True, exist_ok=True)
-    rows = (
-        json.dumps({"step": number, "loss": loss, "tokens": lesson.tokens_per_step})
-        for number, loss in enumerate(lesson.losses, 1)
-    )
     (out / "loss.svg").write_text(svg(lesson.losses), encoding="utf-8")
     (out / "loss.png").write_bytes(png(lesson.losses))
-    (out / "metrics.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
     (out / "ten_lines.py").write_text(TEN_LINES, encoding="utf-8")
     return [out / name for name in ("loss.svg", "loss.png", "metrics.jsonl", "ten_lines.py")]
 

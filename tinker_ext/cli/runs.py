@@ -10,7 +10,7 @@ import click
 from tinker_ext.cli.connect import rest
 from tinker_ext.cli.lazy import Group, screen_of
 from tinker_ext.cli.paging import collect
-from tinker_ext.cli.screen import age, size, yes_no
+from tinker_ext.cli.screen import age, counted, size, yes_no
 
 if TYPE_CHECKING:
     from tinker_ext.types import TrainingRun
@@ -92,7 +92,7 @@ def list_runs(context: click.Context, limit: int, columns: list[str]) -> None:
         screen.say("No training runs.")
         return
     screen.table(
-        f"{len(runs)} of {total} training runs" if total > len(runs) else f"{len(runs)} runs",
+        f"{len(runs)} of {total} runs" if total > len(runs) else counted(len(runs), "run"),
         [COLUMNS[name][0] for name in columns],
         [[COLUMNS[name][1](run) for name in columns] for run in runs],
     )

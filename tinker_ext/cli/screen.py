@@ -55,7 +55,7 @@ class Screen:
         """Print rows below their column names."""
         from rich.table import Table
 
-        table = Table(title=title, title_justify="left", title_style="bold")
+        table = Table()
         for number, column in enumerate(columns):
             table.add_column(column, style="cyan" if number == 0 else None, overflow="fold")
         for row in rows:
@@ -64,6 +64,7 @@ class Screen:
         if not console.is_terminal:
             # A file has no width, and ids in it are there to be found whole.
             console.width = 4000
+        console.print(title, style="bold")
         console.print(table)
 
     def properties(self, title: str, pairs: Iterable[tuple[str, str]]) -> None:
@@ -161,6 +162,16 @@ def age(moment: datetime | None, now: datetime | None = None) -> str:
             text = f"{int(span // length)} {unit}"
             return f"{text} ago" if seconds >= 0 else f"in {text}"
     raise AssertionError("seconds take everything")
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number of things.
+
+    Example:
+        >>> counted(1, "run"), counted(2, "run")
+        ('1 run', '2 runs')
+    """
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def yes_no(value: bool | None) -> str:
