@@ -107,9 +107,7 @@ def test_a_name_is_not_overwritten_by_accident():
         async with Raw(settings=inline()) as raw:
             model, _, _ = await trained(raw)
             body = {"model_id": model, "path": "one"}
-            failed = await raw.result(
-                await raw.post("save_weights", seq_id=raw.next_seq(), **body)
-            )
+            failed = await raw.result(await raw.post("save_weights", seq_id=raw.next_seq(), **body))
             assert "overwrite" in failed["error"]
             body["overwrite"] = True
             done = await raw.result(await raw.post("save_weights", seq_id=raw.next_seq(), **body))

@@ -111,4 +111,6 @@ def test_each_sdk_runs_on_its_own_era(era):
 def version_of(python):
     """Return the version of the official SDK in an environment."""
     code = "import importlib.metadata as m; print(m.version('tinker'))"
-    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.strip()

@@ -43,13 +43,13 @@ def list_run_checkpoints(world: World, request: Request) -> Any:
     found = world.checkpoints.of_run(run_id)
     if not found:
         _model(world, request)
-    return {"checkpoints": [describe(c) for c in found if _visible(world, c)]}
+    return {"checkpoints": [describe(c) for c in found if _visible(world, request, c)]}
 
 
 @endpoint("GET", "checkpoints")
 def list_checkpoints(world: World, request: Request) -> Any:
     """List all checkpoints, newest first."""
-    found = [c for c in world.checkpoints if _visible(world, c)]
+    found = [c for c in world.checkpoints if _visible(world, request, c)]
     page, cursor = _page(world, found[::-1], request)
     return {"checkpoints": [describe(c) for c in page], "cursor": cursor}
 
@@ -118,9 +118,11 @@ def external_weights_urls(world: World, request: Request) -> Any:
     return {"urls": {"archive.tar.gz": url}, "expires": rfc3339(expires)}
 
 
-def _visible(world: World, checkpoint: Checkpoint) -> bool:
-    """Servers of the first era know no exports, and their clients fail on them."""
-    return world.settings.era != "0.4.1" or checkpoint.kind != "external_weights"
+def _visible(world: World, request: Request, checkpoint: Checkpoint) -> bool:
+    """Hide exports from the first era, whose servers know none and whose SDK fails on them."""
+    old_client = request.headers.get("x-stainless-package-version", "").startswith("0.4.")
+    old = world.settings.era == "0.4.1" or old_client
+    return not old or checkpoint.kind != "external_weights"
 
 
 def _page(world: World, items: list[Any], request: Request) -> tuple[list[Any], dict[str, int]]:
