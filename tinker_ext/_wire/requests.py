@@ -18,7 +18,8 @@ def _given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _record(value: Any) -> dict[str, Any]:
+def record_of(value: Any) -> dict[str, Any]:
+    """A record of ours or of the generated code as JSON."""
     return value.to_dict() if hasattr(value, "to_dict") else attrs.asdict(value)
 
 
@@ -37,7 +38,7 @@ def create_model(
         "base_model": base_model,
         **_given(user_metadata=user_metadata),
         "lora_config": _given(**attrs.asdict(lora)),
-        **_given(optimizer_config=None if optimizer is None else _record(optimizer)),
+        **_given(optimizer_config=None if optimizer is None else record_of(optimizer)),
         "type": "create_model",
     }
 
@@ -57,7 +58,7 @@ def optim_step(model_id: str, params: OptimParams) -> dict[str, Any]:
         if params.grad_clip_norm:
             adam["grad_clip_norm"] = params.grad_clip_norm
         return {"adam_params": adam, "model_id": model_id, "type": "optim_step"}
-    return {"optimizer_params": _record(params), "model_id": model_id, "type": "optim_step"}
+    return {"optimizer_params": record_of(params), "model_id": model_id, "type": "optim_step"}
 
 
 def save_weights(
@@ -130,7 +131,7 @@ def load_weights(
         base_model=base_model,
         user_metadata=user_metadata,
         path=path,
-        optimizer_config=None if optimizer_config is None else _record(optimizer_config),
+        optimizer_config=None if optimizer_config is None else record_of(optimizer_config),
         weights_access_token=weights_access_token,
     )
     # Required by the second era, unknown to the first.

@@ -10,6 +10,7 @@ import attrs
 from tinker_ext import paths
 from tinker_ext._wire import requests
 from tinker_ext._wire.operations import operation
+from tinker_ext.clients import journaling
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.errors import FeatureMissingError, InvalidInputError
 from tinker_ext.sessions.workspace import Workspace
@@ -24,6 +25,20 @@ async def create(
     optimizer: OptimizerConfig | None,
 ) -> TrainingClient:
     """Create a model on the server and the client that trains it."""
+    lora = journaling.plan_new(workspace, base_model, lora, optimizer)
+    client = await create_unrecorded(workspace, base_model, lora, user_metadata, optimizer)
+    await journaling.began(workspace, client)
+    return client
+
+
+async def create_unrecorded(
+    workspace: Workspace,
+    base_model: str,
+    lora: LoraConfig,
+    user_metadata: Mapping[str, Any] | None,
+    optimizer: OptimizerConfig | None,
+) -> TrainingClient:
+    """The same, without a word to the journal."""
     session_id = await workspace.session.ensure()
     number = workspace.session.next_model_seq_id()
     body = requests.create_model(session_id, number, base_model, lora, user_metadata, optimizer)
@@ -66,6 +81,31 @@ async def from_state(
     with_optimizer: bool,
 ) -> TrainingClient:
     """Create a model like the one that was saved and load the saved weights into it."""
+    journaling.plan_state(workspace, path, base_model, with_optimizer)
+    client = await load_into_new(
+        workspace,
+        path,
+        base_model=base_model,
+        user_metadata=user_metadata,
+        weights_access_token=weights_access_token,
+        optimizer=optimizer,
+        with_optimizer=with_optimizer,
+    )
+    await journaling.began(workspace, client)
+    return client
+
+
+async def load_into_new(
+    workspace: Workspace,
+    path: str,
+    *,
+    base_model: str | None = None,
+    user_metadata: Mapping[str, Any] | None = None,
+    weights_access_token: str | None = None,
+    optimizer: OptimizerConfig | None = None,
+    with_optimizer: bool = True,
+) -> TrainingClient:
+    """The same, without a word to the journal."""
     dialect = await workspace.link.ready()
     if dialect.config.create_model_via_load_weights:
         return await _create_by_loading(
@@ -79,7 +119,7 @@ async def from_state(
         )
     origin = await _origin(workspace, path, weights_access_token)
     merged = {**(origin.user_metadata or {}), **(user_metadata or {})} or None
-    client = await create(
+    client = await create_unrecorded(
         workspace,
         base_model or origin.base_model,
         origin.lora,

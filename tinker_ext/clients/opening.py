@@ -13,7 +13,7 @@ import httpx
 from tinker_ext import auth
 from tinker_ext._transport import Observer
 from tinker_ext.clients import embedded
-from tinker_ext.config import HOSTED_BASE_URL, Config
+from tinker_ext.config import HOSTED_BASE_URL, Concealed, Config
 from tinker_ext.futures.link import Link
 from tinker_ext.futures.loop import Runtime, shared_loop
 from tinker_ext.sessions.session import SessionOptions
@@ -56,6 +56,10 @@ def open_workspace(
         TinkerError: The hosted service is meant and there is no usable credential.
     """
     settings = config or Config.from_env(base_url=base_url)
+    if api_key:
+        api_key = Concealed(api_key)
+    elif config is not None and config.api_key:
+        api_key = config.api_key.reveal()
     url = base_url or (config.base_url if config is not None else os.environ.get("TINKER_BASE_URL"))
     if not url:
         if embedded.default_to_embedded and api_key is None and not auth.has_credentials():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
@@ -12,7 +13,8 @@ import attrs
 
 from tinker_ext import paths
 from tinker_ext._wire.dialects import Dialect
-from tinker_ext.clients import endings, models
+from tinker_ext.clients import endings, journaling, models
+from tinker_ext.clients.journaling import Resumption
 from tinker_ext.clients.lookups import copy_weights
 from tinker_ext.clients.losses import LossHandle, PerDatumLossFn, make_handle
 from tinker_ext.clients.opening import open_workspace
@@ -20,7 +22,7 @@ from tinker_ext.clients.rest import RestClient
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.clients.watching import BudgetLike, PricesLike, RunLogLike, put_watchers
-from tinker_ext.config import Config
+from tinker_ext.config import Concealed, Config
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.futures.pending import PendingOperation, QueueObserver
@@ -33,6 +35,7 @@ from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
 if TYPE_CHECKING:
     from tinker_api.models import GetServerCapabilitiesResponse
 
+    from tinker_ext.journal import Journal
     from tinker_ext.runlog import Ledger
 
 Status = Literal["success", "errored", "interrupted"]
@@ -63,6 +66,8 @@ class ServiceClient:
         prices: Price table (a JSON or TOML file), for a budget of money and costs in the log.
         telemetry: Whether the server is told about errors of this client; TINKER_TELEMETRY by
             default, and off without either.
+        journal: File in which the training of one model is written down, before and after each
+            effect, so that `resume` can go on after a crash. `tinker_ext.Run` does both.
         **kwargs: `transport` (an httpx transport that replaces ours), `observer` (told about
             every attempt), `rng`; and the arguments of older clients, which are deprecated.
 
@@ -93,8 +98,10 @@ class ServiceClient:
         budget: BudgetLike | None = None,
         prices: PricesLike | None = None,
         telemetry: bool | None = None,
+        journal: str | os.PathLike[str] | Journal | None = None,
         **kwargs: Any,
     ) -> None:
+        api_key = Concealed(api_key) if api_key else None
         headers, config = _older_arguments(kwargs, default_headers_overrides, config)
         self._workspace = open_workspace(
             base_url=base_url,
@@ -117,6 +124,8 @@ class ServiceClient:
             prices=prices,
             telemetry=telemetry,
         )
+        if journal is not None:
+            journaling.follow(self._workspace, journal)
         endings.watch(self._workspace)
         self._abandoned = weakref.finalize(self, endings.abandon, self._workspace)
         self._abandoned.atexit = False
@@ -312,6 +321,32 @@ class ServiceClient:
             optimizer=optimizer,
             with_optimizer=with_optimizer,
         )
+
+    def resume(
+        self, *, reattach: bool = True, user_metadata: dict[str, str] | None = None
+    ) -> Resumption | None:
+        """Go on with the run that the journal tells about.
+
+        The model on the server is used again where the server still has it; requests that were
+        accepted are not sent again, and the one in doubt is sent with its old number. Otherwise
+        the last checkpoint is loaded, with its optimizer, into a new model.
+
+        Args:
+            reattach: False goes back to the last checkpoint in any case.
+            user_metadata: Kept with the new model, if one is made.
+
+        Returns:
+            The training client and the step to go on with; None when there is no run yet.
+        """
+        work = journaling.resume(self._workspace, reattach, user_metadata)
+        return self._workspace.submit(work).result()
+
+    async def resume_async(
+        self, *, reattach: bool = True, user_metadata: dict[str, str] | None = None
+    ) -> Resumption | None:
+        """Async form of `resume`."""
+        work = journaling.resume(self._workspace, reattach, user_metadata)
+        return await self._workspace.submit(work)
 
     # -- sampling clients ------------------------------------------------------------------
 

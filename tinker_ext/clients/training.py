@@ -19,6 +19,7 @@ from tinker_ext.errors import InvalidInputError
 from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.futures.pending import PendingOperation
 from tinker_ext.sessions.retry_config import RetryConfig
+from tinker_ext.sessions.turns import Turns
 from tinker_ext.sessions.workspace import Workspace
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse, SaveWeightsResponse
 from tinker_ext.types.datum import Datum
@@ -66,6 +67,16 @@ class TrainingClient:
 
     def __repr__(self) -> str:
         return f"TrainingClient(model_id={self.model_id!r})"
+
+    @property
+    def model_seq_id(self) -> int:
+        """Number of the model within its session."""
+        return self._model_seq_id
+
+    @property
+    def turns(self) -> Turns:
+        """The order in which the requests of this client leave."""
+        return self._submission.turns
 
     # -- training --------------------------------------------------------------------------
 
