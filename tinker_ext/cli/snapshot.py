@@ -12,22 +12,22 @@ KEPT = 400
 
 
 @attrs.define
-class Waiting:
-    """An operation the server holds back.
+class Pending:
+    """A call that has not ended.
 
     Attributes:
         operation: For example `forward_backward`.
         target: Model or sampler it works on.
-        state: Queue state the server reports.
-        reason: Why, in the server's words.
-        since: Unix time of the first report.
+        since: Unix time of the call.
+        state: Queue state the server reported; `active` when it reported none.
+        reason: Why the server holds it back, in its words.
     """
 
     operation: str
     target: str
-    state: str
-    reason: str | None
     since: float
+    state: str = "active"
+    reason: str | None = None
 
 
 @attrs.define
@@ -48,7 +48,7 @@ class Snapshot:
         tokens_per_second: Trained tokens over the last steps.
         operations: How many operations of each name have ended.
         errors: How many of them failed, by the name of the error.
-        waiting: What the server holds back, by request id.
+        pending: Calls that have not ended, oldest first, by session and number.
         updated: Unix time of the last line.
     """
 
@@ -65,7 +65,7 @@ class Snapshot:
     tokens_per_second: float | None = None
     operations: dict[str, int] = attrs.field(factory=dict)
     errors: dict[str, int] = attrs.field(factory=dict)
-    waiting: dict[str, Waiting] = attrs.field(factory=dict)
+    pending: dict[tuple[Any, Any], Pending] = attrs.field(factory=dict)
     updated: float | None = None
     _spans: list[tuple[float, float]] = attrs.field(factory=list)
 
@@ -80,8 +80,10 @@ class Snapshot:
                 self.ended = None
             elif kind == "session_end":
                 self.ended = str(record.get("status") or "ended")
-                self.waiting.clear()
+                self.pending.clear()
                 self._totals(record.get("totals"))
+            elif kind == "start":
+                self._start(record)
             elif kind == "operation":
                 self._operation(record)
             elif kind == "queue":
@@ -91,25 +93,46 @@ class Snapshot:
                 steps.append(self.step)
         return steps
 
+    def _start(self, record: Mapping[str, Any]) -> None:
+        self.pending[record.get("session"), record.get("number")] = Pending(
+            str(record.get("operation")),
+            str(record.get("target") or ""),
+            _number(record.get("time")) or 0.0,
+        )
+
     def _operation(self, record: Mapping[str, Any]) -> None:
         name = str(record.get("operation"))
         self.operations[name] = self.operations.get(name, 0) + 1
-        self.waiting.pop(_ticket(record), None)
+        # A call that opened the session began before the session had an id.
+        for session in (record.get("session"), None):
+            self.pending.pop((session, record.get("number")), None)
         if record.get("error"):
             error = str(record["error"])
             self.errors[error] = self.errors.get(error, 0) + 1
 
     def _queue(self, record: Mapping[str, Any]) -> None:
-        ticket = _ticket(record)
-        known = self.waiting.get(ticket)
-        since = known.since if known else _number(record.get("time")) or 0.0
-        self.waiting[ticket] = Waiting(
-            str(record.get("operation")),
-            str(record.get("target") or ""),
+        what = (record.get("operation"), record.get("target"))
+        for item in self.pending.values():
+            if (item.operation, item.target) == what:
+                item.state, item.reason = str(record.get("state")), record.get("reason")
+                return
+        self.pending[record.get("session"), record.get("request_id")] = Pending(
+            str(what[0]),
+            str(what[1] or ""),
+            _number(record.get("time")) or 0.0,
             str(record.get("state")),
             record.get("reason"),
-            since,
         )
+
+    @property
+    def first_loss(self) -> int:
+        """The step of the first loss that is kept."""
+        return max(self.step - len(self.losses) + 1, 1)
+
+    @property
+    def held_back(self) -> list[Pending]:
+        """The calls the server holds back."""
+        return [item for item in self.pending.values() if item.state != "active"]
 
     def _step(self, record: Mapping[str, Any]) -> None:
         self.step = int(_number(record.get("step")) or self.step + 1)
@@ -136,18 +159,13 @@ class Snapshot:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
-        hidden = ("_spans", "waiting")
+        hidden = ("_spans", "pending")
         values = {
             field.name: getattr(self, field.name)
             for field in attrs.fields(type(self))
             if field.name not in hidden
         }
-        return values | {"waiting": [attrs.asdict(item) for item in self.waiting.values()]}
-
-
-def _ticket(record: Mapping[str, Any]) -> str:
-    """Return what tells operations apart: the request id, else what and whom they work on."""
-    return str(record.get("request_id") or f"{record.get('operation')}/{record.get('target')}")
+        return values | {"pending": [attrs.asdict(item) for item in self.pending.values()]}
 
 
 def _number(value: Any) -> float | None:

@@ -23,6 +23,10 @@ tinker-ext --format json watch metrics.jsonl   # one look, for programs
 """
 
 
+ROWS = 8
+"""Pending calls shown; the oldest come first."""
+
+
 @click.command(cls=Command, name="watch", examples=EXAMPLES)
 @click.argument("run")
 @click.option("--interval", type=click.FloatRange(0.05), metavar="SECONDS",
@@ -62,7 +66,7 @@ def _watch_log(screen: Screen, place: Path, interval: float, once: bool) -> None
         return
     console = screen.console()
     if once:
-        console.print(_page(shot, path))
+        console.print(_page(shot, path), soft_wrap=True)
         return
     if not console.is_terminal:
         _print_steps(shot, tail, interval)
@@ -104,7 +108,7 @@ def _print_steps(shot: Snapshot, tail: Iterator[list[dict[str, Any]]], interval:
     print(_line(shot), flush=True)
     while shot.ended is None:
         time.sleep(interval)
-        if shot.add(next(tail)) or shot.waiting:
+        if shot.add(next(tail)) or shot.held_back:
             print(_line(shot), flush=True)
     print(f"session ended: {shot.ended}")
 
@@ -114,7 +118,7 @@ def _line(shot: Snapshot) -> str:
     parts = [f"step {shot.step}", f"loss {loss}", f"{_amount(shot.tokens_per_second)} tokens/s"]
     parts += [
         f"{item.operation} {item.state} for {max((shot.updated or 0) - item.since, 0):.0f} s"
-        for item in shot.waiting.values()
+        for item in shot.held_back
     ]
     return "  ".join(parts)
 
@@ -126,7 +130,7 @@ def _page(shot: Snapshot, path: Path) -> Any:
 
     from tinker_ext.quickstart.chart import chart
 
-    head = Table.grid(padding=(0, 2))
+    head = _grid()
     state = shot.ended or "running"
     head.add_row("Run", Text(f"{shot.target or '–'}"), "Log", Text(str(path)))
     head.add_row(
@@ -140,8 +144,10 @@ def _page(shot: Snapshot, path: Path) -> Any:
     )
     parts: list[Any] = [head]
     if len(shot.losses) > 1:
-        parts.append(Text(chart(shot.losses, width=56, height=6), style="cyan"))
-    parts.append(_waiting_table(shot))
+        parts.append(
+            Text(chart(shot.losses, width=56, height=6, first=shot.first_loss), style="cyan")
+        )
+    parts.append(_pending_table(shot))
     numbers = {
         name: value for name, value in shot.metrics.items() if isinstance(value, int | float)
     }
@@ -158,24 +164,37 @@ def _page(shot: Snapshot, path: Path) -> Any:
     return Group(*parts)
 
 
-def _waiting_table(shot: Snapshot) -> Any:
+def _grid() -> Any:
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    for style in ("dim", "", "dim", ""):
+        grid.add_column(style=style, overflow="fold")
+    return grid
+
+
+def _pending_table(shot: Snapshot) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    if not shot.waiting:
-        return Text("Pending: nothing is held back by the server.", style="dim")
-    table = Table(title=f"Pending: {len(shot.waiting)}", title_justify="left")
+    items = list(shot.pending.values())
+    if not items:
+        return Text("Pending: nothing.", style="dim")
+    held = f", {len(shot.held_back)} held back" if shot.held_back else ""
+    table = Table(title=f"Pending: {len(items)}{held}", title_justify="left")
     for name in ("Operation", "Target", "Queue state", "For", "Reason"):
         table.add_column(name, overflow="fold")
     now = time.time()
-    for item in shot.waiting.values():
+    for item in items[:ROWS]:
         table.add_row(
             Text(item.operation),
             Text(item.target),
-            Text(item.state, style="yellow"),
+            Text(item.state, style="" if item.state == "active" else "yellow"),
             f"{max(now - item.since, 0):.0f} s",
             Text(item.reason or ""),
         )
+    if len(items) > ROWS:
+        table.add_row(f"… and {len(items) - ROWS} more")
     return table
 
 
@@ -226,7 +245,7 @@ def _server_page(run: Any, saved: list[Any]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    head = Table.grid(padding=(0, 2))
+    head = _grid()
     head.add_row("Run", Text(run.training_run_id), "Model", Text(run.base_model))
     health = Text("corrupted", style="red") if run.corrupted else Text("ok", style="green")
     head.add_row("Last used", age(run.last_request_time), "Status", health)

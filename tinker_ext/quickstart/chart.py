@@ -30,7 +30,12 @@ def resample(values: Sequence[float], count: int) -> list[float]:
 
 
 def chart(
-    values: Sequence[float], *, width: int = 64, height: int = 10, label: str = "loss"
+    values: Sequence[float],
+    *,
+    width: int = 64,
+    height: int = 10,
+    label: str = "loss",
+    first: int = 1,
 ) -> str:
     """Draw values from left to right, the axis labelled with their range.
 
@@ -39,6 +44,7 @@ def chart(
         width: Columns of the drawing, without the axis.
         height: Lines of the drawing.
         label: Written above the axis.
+        first: Number of the step the first value belongs to.
     """
     if not values:
         return "(no values)"
@@ -59,5 +65,6 @@ def chart(
         mark = f"{value:8.2f} ┤" if row % 3 == 0 or row == height - 1 else f"{'':8} │"
         lines.append(mark + "".join(chr(BRAILLE | cell) for cell in line))
     lines.append(f"{'':8} └{'─' * width}")
-    lines.append(f"{'':9} 1{f'step {len(values)}':>{width - 1}}")
+    last = f"step {first + len(values) - 1}"
+    lines.append(f"{'':9} {first:<{width - len(last)}}{last}")
     return "\n".join(lines)
