@@ -226,10 +226,14 @@ def faults(validator: Any, value: Any, *root: str) -> list[dict[str, Any]]:
         for inner in _closest(error):
             missing = getattr(inner.kind, "property", None)
             where = [*root, *inner.instance_path, *([missing] if missing else ())]
-            found.append(_fault(where, _message(inner), "missing" if missing else inner.kind.name))
+            found.append(_fault(where, _message(inner), "missing" if missing else _rule(inner)))
         if len(found) >= 10:
             break
     return found
+
+
+def _rule(error: Any) -> str:
+    return str(getattr(error.kind, "name", type(error.kind).__name__.lower()))
 
 
 def _message(error: Any) -> str:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tinker_ext.mock.app import App
 
 HEAD = struct.Struct("<II")
-VERSION = 1
 
 
 class Journal:
@@ -39,6 +38,7 @@ class Journal:
         self._folder = folder
         self._file: BinaryIO | None = None
         self._guard = threading.Lock()
+        self._syncing = threading.Lock()
         self._dirty = False
         self._generation = 0
         self._records = 0
@@ -125,12 +125,20 @@ class Journal:
             self._records += 1
 
     def _sync(self) -> None:
-        with self._guard:
-            if self._dirty and self._file is not None:
+        # Whoever waits here while another syncs finds its record on disk afterwards; `_guard` is
+        # free meanwhile, so that the event loop never waits for a disk.
+        with self._syncing:
+            with self._guard:
+                if not self._dirty or self._file is None:
+                    return
                 self._file.flush()
-                if self._app.settings.fsync:
-                    os.fsync(self._file.fileno())
                 self._dirty = False
+                handle = os.dup(self._file.fileno())
+            try:
+                if self._app.settings.fsync:
+                    os.fsync(handle)
+            finally:
+                os.close(handle)
 
     def _replay(self, record: tuple[dict[str, Any], bytes]) -> None:
         head, body = record
