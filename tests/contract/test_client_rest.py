@@ -121,7 +121,7 @@ def test_admin():
                 await admin.get_audit_log_async("nothing")
             with pytest.raises(InvalidInputError):
                 await admin.get_billing_usage_async(datetime(2026, 1, 1), "x")
-            with pytest.warns(DeprecationWarning):
+            with pytest.warns(DeprecationWarning, match="AdminClient"):
                 await service.create_rest_client().get_audit_log_async()
             return usage, storage
 

@@ -57,12 +57,13 @@ def encode_forward(
     if loss_fn_config is not None:
         inputs["loss_fn_config"] = dict(loss_fn_config)
     key = "forward_input" if forward_only else "forward_backward_input"
+    body = dumps({key: inputs, "model_id": model_id})
     return Payload(
         operation="forward" if forward_only else "forward_backward",
-        head=dumps({key: inputs, "model_id": model_id}),
+        parts=(body,),
         seal=seal_json,
+        size=len(body),
         headers=(("Content-Type", "application/json"),),
-        datums=len(data),
         wire=Wire.JSON,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -12,10 +12,9 @@ import numpy.typing as npt
 from tinker_proto import tinker_pb2 as pb
 
 from tinker_ext._wire.dialects import Wire
-from tinker_ext._wire.payload import Payload, seal_proto, seal_proto_zstd
-from tinker_ext.errors import FeatureMissingError, InvalidInputError
-from tinker_ext.types.chunks import DmelChunk, EncodedTextChunk, ImageChunk
-from tinker_ext.types.datum import Datum, PromptProvenanceSpan
+from tinker_ext._wire.payload import Part, Payload, seal_proto, seal_proto_zstd
+from tinker_ext._wire.proto_datum import write_datum
+from tinker_ext.types.datum import Datum
 from tinker_ext.types.enums import StopReason
 from tinker_ext.types.outputs import ForwardBackwardOutput
 from tinker_ext.types.sampling import (
@@ -55,66 +54,16 @@ def encode_forward(
         else:
             request.loss_fn_config[name] = value
             request.loss_fn_config_v2[name].number = value
-    add = request.data.add
-    for datum in data:
-        _datum(add(), datum)
+    parts: list[Part] = [request.SerializeToString()]
+    size = len(parts[0]) + sum(write_datum(parts, datum) for datum in data)
     return Payload(
         operation="forward_backward",
-        head=request.SerializeToString(),
+        parts=parts,
         seal=seal_proto_zstd if zstd else seal_proto,
+        size=size,
         headers=_ZSTD_HEADERS if zstd else _HEADERS,
-        datums=len(data),
         wire=Wire.PROTO,
     )
-
-
-def _datum(message: Any, datum: Datum) -> None:
-    for chunk in datum.model_input.chunks:
-        out = message.model_input.add()
-        if isinstance(chunk, EncodedTextChunk):
-            out.encoded_text.tokens = _tokens(chunk.array)
-        elif isinstance(chunk, ImageChunk):
-            out.image.data = chunk.data
-            out.image.format = str(chunk.format)
-            if chunk.expected_tokens is not None:
-                out.image.expected_tokens = chunk.expected_tokens
-        elif isinstance(chunk, DmelChunk):
-            out.dmel.dmel = chunk.dmel
-        else:
-            raise FeatureMissingError("image_asset_pointer chunks in training")
-    inputs = message.loss_fn_inputs
-    for name, tensor in datum.loss_fn_inputs.items():
-        _tensor(inputs[name], tensor)
-    _spans(message.model_input_spans, datum.model_input_spans)
-    _spans(message.loss_fn_input_spans, datum.loss_fn_input_spans)
-
-
-def _tokens(array: npt.NDArray[np.int64]) -> bytes:
-    if array.size and (array.max() > _INT32_MAX or array.min() < 0):
-        raise InvalidInputError("A token id does not fit the wire: it must lie in 0 … 2³¹ - 1.")
-    return array.astype("<i4").tobytes()
-
-
-def _tensor(message: Any, tensor: TensorData) -> None:
-    if tensor.crow is None or tensor.col is None:
-        message.dense = tensor.array.tobytes()
-    else:
-        message.sparse_csr.values = tensor.array.tobytes()
-        message.sparse_csr.crow_indices = tensor.crow.tobytes()
-        message.sparse_csr.col_indices = tensor.col.tobytes()
-    message.dtype = _FLOAT32 if tensor.dtype == "float32" else _INT64
-    if tensor.shape is not None:
-        message.shape.extend(tensor.shape)
-
-
-def _spans(message: Any, spans: Iterable[Any] | None) -> None:
-    for span in spans or ():
-        out = message.add()
-        prompt = isinstance(span, PromptProvenanceSpan)
-        target = out.prompt_tokens if prompt else out.sampled_tokens
-        target.sequence_id = span.sequence_id
-        target.offset = span.offset
-        target.length = span.length
 
 
 # -- results ---------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def test_both_wires_carry_the_same_batch(tokens, seq_id):
 def test_a_sealed_message_is_one_message(seq_id):
     """M20: adding the number afterwards gives the same message as setting it."""
     head = pb.ForwardBackwardRequest(model_id="M").SerializeToString()
-    parsed = pb.ForwardBackwardRequest.FromString(seal_proto(head, seq_id))
+    parsed = pb.ForwardBackwardRequest.FromString(seal_proto([head], seq_id))
     assert parsed == pb.ForwardBackwardRequest(model_id="M", seq_id=seq_id)
 
 
@@ -268,3 +268,31 @@ def test_adam_sends_new_keys_only_when_set():
     }
     other = requests.optim_step("M", OptimParamsBase(type="lion", rate=1))
     assert other["optimizer_params"] == {"type": "lion", "rate": 1}
+
+
+@given(
+    st.lists(TOKENS, min_size=1, max_size=3),
+    hnp.arrays(np.float32, hnp.array_shapes(min_dims=0, max_dims=3, max_side=4)),
+)
+def test_a_plain_datum_is_what_the_generated_messages_write(chunks, values):
+    """M27: bodies written around their arrays mean the same as generated messages."""
+    from tinker_ext._wire import proto_datum
+
+    one = Datum(
+        ModelInput(chunks=[EncodedTextChunk(tokens=tokens) for tokens in chunks]),
+        {
+            "target_tokens": chunks[0],
+            "weights": TensorData(data=values.reshape(-1), dtype="float32"),
+            "advantages": TensorData.from_numpy(values.T),
+            "": TensorData(data=[], dtype="float32"),
+        },
+    )
+    parts = []
+    size = proto_datum.write_datum(parts, one)
+    joined = b"".join(parts)
+    assert size == len(joined)
+    assert proto_datum._is_plain(one)
+    written = pb.ForwardBackwardRequest.FromString(joined)
+    expected = pb.ForwardBackwardRequest()
+    expected.data.append(pb.Datum.FromString(proto_datum._message(one)))
+    assert written == expected
