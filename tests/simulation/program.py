@@ -39,7 +39,7 @@ def program(number: int) -> tuple[Step, ...]:
     rng = random.Random(f"program {number}")
     steps: list[Step] = []
     saved: int | None = None
-    while len(steps) < 7:
+    while len(steps) < 6:
         kind = rng.choice(("forward_backward", "forward_backward", "optim_step", "forward", "save"))
         at = len(steps) + 1
         if kind == "forward_backward":

@@ -128,3 +128,13 @@ def unsafe(error: TinkerError, post: Post) -> TinkerError:
         elapsed=error.elapsed,
         hint="Load the last checkpoint and go on from there, or accept that one step may be lost.",
     )
+
+
+def held_back(lost: Post) -> TinkerError:
+    """The error for a request that waited behind one that was lost, and was not sent."""
+    made = UnsafeToRetryError(
+        f"Not sent: it was submitted before the answer to seq_id {lost.seq_id} was lost, and this "
+        "server cannot tell whether that one took effect."
+    )
+    made.hint = "Load the last checkpoint and go on from there, or submit it again as it is."
+    return made

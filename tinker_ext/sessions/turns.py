@@ -11,7 +11,8 @@ What happens to a number when its post fails:
   left already, filled with a forward pass that changes nothing.
 * answer lost, server deduplicates: the post is kept and sent again before the next one.
 * 409 that stays: the server has the number, which is not used again.
-* answer lost, server ignores numbers: never sent again; the caller gets `UnsafeToRetryError`.
+* answer lost, server ignores numbers: never sent again; the caller gets `UnsafeToRetryError`, and
+  so does everybody who is queued behind it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from tinker_ext.sessions.posts import (
     Post,
     Ticket,
     applied,
+    held_back,
     is_lost,
     is_transient,
     resolve,
@@ -142,7 +144,8 @@ class Turns:
         self._link.runtime.call(self._wake, ticket)
 
     def _queued_entries(self) -> list[Entry]:
-        return [ticket.entry for ticket in list(self._queue) if not ticket.dropped]
+        waiting = [ticket for ticket in list(self._queue) if not ticket.dropped]
+        return [ticket.entry for ticket in waiting if not ticket.result.done()]
 
     # -- on the loop -----------------------------------------------------------------------
 
@@ -326,7 +329,13 @@ class Turns:
                 "the next training request of this client, so do not submit it anew."
             )
             return error
+        self._hold_back(post)
         return unsafe(error, post)
+
+    def _hold_back(self, lost: Post) -> None:
+        """Send nothing that was submitted before its caller could know of the loss."""
+        for ticket in list(self._queue):
+            self._end(ticket, error=held_back(lost))
 
     def _give_back(self, post: Post) -> None:
         """Use the number of a post that had no effect again, or fill it."""
