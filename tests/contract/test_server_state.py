@@ -9,7 +9,7 @@ import sys
 import pytest
 from raw_tinker import Raw
 
-from tinker_ext.mock import Server, Settings
+from tinker_ext.mock import Server, Settings, create_app
 
 SERVER = """
 import sys
@@ -165,3 +165,34 @@ def test_a_torn_record_is_dropped(tmp_path):
     with Server(Settings(state=tmp_path)) as server:
         assert asyncio.run(work(server.url, model))[1] == loss
     assert journal.read_bytes().startswith(whole)
+
+
+def test_a_directory_belongs_to_its_seed_and_models(tmp_path):
+    """M40: another seed or a missing base model is refused with words, not replayed wrongly."""
+
+    async def work(settings):
+        async with Raw(settings=settings) as raw:
+            await raw.model(base="org/name")
+
+    options = {"state": tmp_path, "inline_engine": True}
+    asyncio.run(work(Settings(models=["org/name"], **options)))
+    with pytest.raises(ValueError, match="seed"):
+        create_app(Settings(models=["org/name"], seed=1, **options))
+    with pytest.raises(ValueError, match="'org/name' is not served here"):
+        create_app(Settings(**options))
+
+
+def test_a_stricter_profile_may_take_over(tmp_path):
+    """M40: repeats accepted under one profile do not stop a server with another."""
+
+    async def work(seq, model=None):
+        settings = Settings(state=tmp_path, inline_engine=True, seq=seq)
+        async with Raw(settings=settings) as raw:
+            model = model or await raw.model()
+            body = raw.training_body(model, seq=1)
+            replies = [await raw.send("POST", "forward_backward", body) for _ in range(2)]
+            return model, [r.status_code for r in replies], len(raw.app.log.training(model))
+
+    model, statuses, effects = asyncio.run(work("dedupe"))
+    assert (statuses, effects) == ([200, 200], 1)
+    assert asyncio.run(work("strict", model))[1:] == ([409, 409], 1)

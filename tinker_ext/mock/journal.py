@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import orjson
 
 from tinker_ext.mock import snapshot
-from tinker_ext.mock.messages import Request
+from tinker_ext.mock.messages import HttpError, Request
 
 if TYPE_CHECKING:
     from tinker_ext.mock.app import App
 
+VERSION = 1
 HEAD = struct.Struct("<II")
 
 
@@ -45,8 +46,14 @@ class Journal:
         folder.mkdir(parents=True, exist_ok=True)
 
     def recover(self) -> None:
-        """Load the newest snapshot, replay the log after it, and open it for more."""
+        """Load the newest snapshot, replay the log after it, and open it for more.
+
+        Raises:
+            ValueError: The directory belongs to a server with another seed or version, or needs a
+                base model that is not served.
+        """
         world = self._app.world
+        self._claim()
         self._generation = snapshot.newest(self._folder)
         if self._generation:
             snapshot.load(self._folder, self._generation, world)
@@ -155,7 +162,25 @@ class Journal:
         request = Request(
             head["method"], path, head["headers"], body, query_string=query, replayed=True
         )
-        self._app.replay(request)
+        try:
+            self._app.replay(request)
+        except HttpError as error:
+            # A repeat that one seq profile took is a conflict under another; it has no effect.
+            if error.status != 409:
+                raise ValueError(
+                    f"{self._folder}: {path} cannot be replayed: {error.detail}"
+                ) from None
+
+    def _claim(self) -> None:
+        """Check that the directory was written with this seed, or mark it so."""
+        path = self._folder / "server.json"
+        mine = {"version": VERSION, "seed": self._app.settings.seed}
+        if not path.exists():
+            path.write_bytes(orjson.dumps(mine) + b"\n")
+            return
+        theirs = orjson.loads(path.read_bytes())
+        if theirs != mine:
+            raise ValueError(f"{self._folder} was written with {theirs}, this server has {mine}")
 
     def _maybe_snapshot(self) -> None:
         if self._records >= self._app.settings.snapshot_every:
