@@ -24,6 +24,8 @@ _FLOAT32: Final = pb.DTYPE_FLOAT32
 _INT64: Final = pb.DTYPE_INT64
 _INT32_MAX: Final = 2**31 - 1
 
+LARGE_BYTES: Final = 8192
+
 # Tags: field number << 3 | 2 (length-delimited) or | 0 (varint); numbers as in tinker.proto.
 _REQUEST_DATA: Final = b"\x1a"
 _DATUM_MODEL_INPUT: Final = b"\x0a"
@@ -47,7 +49,7 @@ def write_datum(parts: list[Part], datum: Datum) -> int:
         InvalidInputError: A token id does not fit.
         FeatureMissingError: The wire has no form for one of its chunks.
     """
-    if not _is_plain(datum):
+    if not (_is_large(datum) and _is_plain(datum)):
         message = _message(datum)
         head = _REQUEST_DATA + varint(len(message))
         parts += (head, message)
@@ -63,6 +65,11 @@ def write_datum(parts: list[Part], datum: Datum) -> int:
     head = _REQUEST_DATA + varint(size)
     parts[place] = head
     return len(head) + size
+
+
+def _is_large(datum: Datum) -> bool:
+    """Whether copies cost more than the headers written by hand: from about 1,000 tokens on."""
+    return any(tensor.array.nbytes >= LARGE_BYTES for tensor in datum.loss_fn_inputs.values())
 
 
 def _is_plain(datum: Datum) -> bool:

@@ -288,7 +288,9 @@ def test_a_plain_datum_is_what_the_generated_messages_write(chunks, values):
         },
     )
     parts = []
-    size = proto_datum.write_datum(parts, one)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proto_datum, "LARGE_BYTES", 0)
+        size = proto_datum.write_datum(parts, one)
     joined = b"".join(parts)
     assert size == len(joined)
     assert proto_datum._is_plain(one)
