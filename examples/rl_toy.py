@@ -1,11 +1,11 @@
-# %% [markdown]
-# # Reinforcement learning on a toy reward
-#
-# The model writes twelve characters. The reward is the share of neighbours that alternate between
-# consonant and vowel, so `batamelo` is worth 1 and `xqqz 9` nothing. Each step samples a group,
-# compares every sample with its group, and trains with `importance_sampling`.
-#
-# Runs offline on the embedded server in well under a minute.
+"""# Reinforcement learning on a toy reward
+
+The model writes twelve characters. The reward is the share of neighbours that alternate between
+consonant and vowel, so `batamelo` is worth 1 and `xqqz 9` nothing. Each step samples a group,
+compares every sample with its group, and trains with `importance_sampling`.
+
+Runs offline on the embedded server in well under a minute.
+"""
 
 # %%
 import time

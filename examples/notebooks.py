@@ -1,0 +1,145 @@
+"""Make the notebooks from the scripts, check that they are fresh, and run them without Jupyter.
+
+    python examples/notebooks.py write            # scripts → notebooks, outputs included
+    python examples/notebooks.py check            # fail when a script changed since
+    python examples/notebooks.py run [NAME…] [--set STEPS=3]
+
+A script is cut into cells at `# %%`; a cell that starts with `# %% [markdown]` is text, and so is
+the script's docstring. Inside Jupyter a loop is running already, so `asyncio.run(x)` becomes
+`await x`.
+"""
+
+import argparse
+import ast
+import asyncio
+import contextlib
+import inspect
+import io
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+NAMES = ("quickstart", "rl_toy", "custom_loss", "async_pipeline")
+
+
+def cells(script: str) -> Iterator[tuple[str, str]]:
+    """Yield the kind (`markdown` or `code`) and the text of each cell of a script."""
+    yield "markdown", inspect.cleandoc(ast.get_docstring(ast.parse(script)) or "")
+    for part in re.split(r"^# %%", script, flags=re.MULTILINE)[1:]:
+        head, _, body = part.partition("\n")
+        if "[markdown]" in head:
+            lines = (re.sub(r"^# ?", "", line) for line in body.strip().splitlines())
+            yield "markdown", "\n".join(lines)
+        else:
+            yield "code", re.sub(r"\basyncio\.run\(", "await (", body.strip())
+
+
+def notebook(script: str) -> dict[str, Any]:
+    """Return a script as a notebook of format 4.5, without outputs."""
+    made = []
+    for number, (kind, text) in enumerate(cells(script)):
+        lines = text.splitlines(keepends=True)
+        cell: dict[str, Any] = {
+            "cell_type": kind,
+            "id": f"cell-{number}",
+            "metadata": {},
+            "source": lines,
+        }
+        if kind == "code":
+            cell |= {"execution_count": None, "outputs": []}
+        made.append(cell)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    return {
+        "cells": made,
+        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+def execute(
+    book: dict[str, Any], changes: dict[str, str] | None = None, *, echo: bool = False
+) -> None:
+    """Run the code cells in one namespace and put what they print into the notebook.
+
+    Args:
+        book: The notebook; its outputs are replaced.
+        changes: Constants to set to other values, `{"STEPS": "3"}`.
+        echo: Print as well.
+    """
+    asyncio.run(_execute(book, changes or {}, echo))
+
+
+async def _execute(book: dict[str, Any], changes: dict[str, str], echo: bool) -> None:
+    space: dict[str, Any] = {"__name__": "__main__"}
+    count = 0
+    for cell in book["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        count += 1
+        source = "".join(cell["source"])
+        for name, value in changes.items():
+            source = re.sub(rf"^{name} = .*$", f"{name} = {value}", source, flags=re.MULTILINE)
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        code = compile(source, f"<cell {count}>", "exec", flags=flags)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            value = eval(code, space)
+            if inspect.iscoroutine(value):
+                await value
+        text = printed.getvalue()
+        if echo:
+            print(text, end="", flush=True)
+        stream = {"name": "stdout", "output_type": "stream", "text": text.splitlines(True)}
+        cell["outputs"] = [stream] if text else []
+        cell["execution_count"] = count
+
+
+def sources(book: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the kinds and texts of a notebook's cells."""
+    return [(cell["cell_type"], "".join(cell["source"])) for cell in book["cells"]]
+
+
+def stale() -> list[str]:
+    """Return the notebooks that differ from their script."""
+    wrong = []
+    for name in NAMES:
+        path = HERE / f"{name}.ipynb"
+        fresh = notebook((HERE / f"{name}.py").read_text(encoding="utf-8"))
+        if not path.exists() or sources(json.loads(path.read_text("utf-8"))) != sources(fresh):
+            wrong.append(path.name)
+    return wrong
+
+
+def main() -> int:
+    """Do what the command line says; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("action", choices=["write", "check", "run"])
+    parser.add_argument("names", nargs="*", default=NAMES)
+    parser.add_argument("--set", dest="changes", action="append", default=[], metavar="NAME=VALUE")
+    options = parser.parse_args()
+    if options.action == "check":
+        wrong = stale()
+        if wrong:
+            print(f"stale: {', '.join(wrong)}; run `python examples/notebooks.py write`")
+        return 1 if wrong else 0
+    changes = dict(item.split("=", 1) for item in options.changes)
+    for name in options.names:
+        path = HERE / f"{name}.ipynb"
+        if options.action == "write":
+            book = notebook((HERE / f"{name}.py").read_text(encoding="utf-8"))
+            execute(book)
+            path.write_text(json.dumps(book, indent=1, ensure_ascii=False) + "\n", "utf-8")
+            print(f"wrote {path.name}")
+        else:
+            print(f"== {path.name}", flush=True)
+            execute(json.loads(path.read_text("utf-8")), changes, echo=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
