@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         UnprocessableEntityError,
     )
     from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
+    from tinker_ext.runs import Run
     from tinker_ext.types import (
         AdamOptimizerConfig,
         AdamParams,
@@ -123,6 +124,7 @@ __all__ = [
     "RateLimitError",
     "RequestFailedError",
     "RestClient",
+    "Run",
     "SampleResponse",
     "SampledProvenanceSpan",
     "SampledSequence",
@@ -153,6 +155,7 @@ _HOMES = {
     "AwaitableConcurrentFuture": "futures.future",
     "Config": "config",
     "RestClient": "clients.rest",
+    "Run": "runs",
     "SamplingClient": "clients.sampling",
     "ServiceClient": "clients.service",
     "TrainingClient": "clients.training",

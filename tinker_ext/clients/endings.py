@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import Generator
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 from tinker_ext.futures.future import AwaitableConcurrentFuture, LightFuture
 from tinker_ext.futures.loop import LoopThread
@@ -21,6 +21,8 @@ from tinker_ext.sessions.workspace import Workspace
 
 EXIT_SECONDS = 1.2
 """Time to report the end of all sessions when the process ends; under two seconds in all."""
+
+Status = Literal["success", "errored", "interrupted"]
 
 _open: weakref.WeakKeyDictionary[Workspace, int] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
@@ -67,6 +69,13 @@ async def _close(workspace: Workspace, status: str, detail: str | None) -> None:
         await workspace.close(status, detail)
     finally:
         workspace.release()
+
+
+def status_of(exc_type: type[BaseException] | None) -> Status:
+    """Why a block ended, from the exception that left it."""
+    if exc_type is None:
+        return "success"
+    return "errored" if issubclass(exc_type, Exception) else "interrupted"
 
 
 def abandon(workspace: Workspace) -> None:

@@ -7,7 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from tinker_ext.journal import Journal
     from tinker_ext.runlog import Ledger
-
-Status = Literal["success", "errored", "interrupted"]
 
 _OURS = frozenset({"transport", "observer", "rng", "_runtime"})
 _OLD = frozenset({"timeout", "max_retries", "http_client", "default_headers", "default_query"})
@@ -434,7 +432,7 @@ class ServiceClient:
     # -- end -------------------------------------------------------------------------------
 
     def close(
-        self, status: Status = "success", detail: str | None = None
+        self, status: endings.Status = "success", detail: str | None = None
     ) -> AwaitableConcurrentFuture[None]:
         """End the session and everything under way; the client cannot be used afterwards.
 
@@ -459,7 +457,7 @@ class ServiceClient:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close(_status_of(exc_type), _detail_of(exc_value)).result()
+        self.close(endings.status_of(exc_type), _detail_of(exc_value)).result()
 
     async def __aenter__(self) -> Self:
         return self
@@ -470,13 +468,7 @@ class ServiceClient:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.close(_status_of(exc_type), _detail_of(exc_value))
-
-
-def _status_of(exc_type: type[BaseException] | None) -> Status:
-    if exc_type is None:
-        return "success"
-    return "errored" if issubclass(exc_type, Exception) else "interrupted"
+        await self.close(endings.status_of(exc_type), _detail_of(exc_value))
 
 
 def _detail_of(error: BaseException | None) -> str | None:

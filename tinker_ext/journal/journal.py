@@ -47,18 +47,25 @@ class Journal:
         Raises:
             JournalError: The journal belongs to a model that was made in another way.
         """
-        known = self.state.plan
-        if known is not None:
-            for name in _MADE_BY:
-                if known.get(name) != plan.get(name):
-                    raise JournalError(
-                        f"The journal {self.file.path} belongs to a run with {name} = "
-                        f"{known.get(name)!r}, not {plan.get(name)!r}. Nothing was changed. Use "
-                        "the same settings to resume that run, or another journal."
-                    )
-            if known == plan:
-                return
-        self._note({"t": "plan", "plan": dict(plan)})
+        self.check({name: plan.get(name) for name in _MADE_BY})
+        if self.state.plan != plan:
+            self._note({"t": "plan", "plan": dict(plan)})
+
+    def check(self, settings: Mapping[str, Any]) -> None:
+        """Refuse to go on with a model that was made with other settings.
+
+        Raises:
+            JournalError: One of them differs from what is written down.
+        """
+        plan = self.state.plan
+        for name, value in settings.items() if plan is not None else ():
+            known = None if plan is None else plan.get(name)
+            if known != value:
+                raise JournalError(
+                    f"The journal {self.file.path} belongs to a run with {name} = {known!r}, not "
+                    f"{value!r}. Nothing was changed. Use the same settings to resume that run, "
+                    "or another journal."
+                )
 
     def began(
         self,

@@ -180,3 +180,6 @@ class State:
 
     def _on_end(self, record: Mapping[str, Any]) -> None:
         self.ended = record["status"]
+        saved = self._saved() if self.ended == "success" else None
+        if saved is not None:
+            self.checkpoints.append(Checkpoint(saved, self.next_step, self.notes))

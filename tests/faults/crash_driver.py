@@ -1,0 +1,98 @@
+"""Runs training processes that kill themselves at a chosen event; one JSON order per input line.
+
+The imports are done once; each order is carried out by a forked child without threads of its own.
+An order: journal, url, steps, kill_at (None lets the child live), reattach. The answer: the status
+of the child, the events it has seen and the path it saved at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+
+from tinker_ext import AdamParams, Datum, ModelInput
+from tinker_ext._transport.observe import RequestFinished, RequestStarted
+from tinker_ext.runs import Run
+
+
+class Killer:
+    """Counts what happens to journal and requests, and ends the process at the chosen one."""
+
+    def __init__(self, kill_at: int | None) -> None:
+        self.events = 0
+        self.kill_at = kill_at
+
+    def __call__(self, _: str) -> None:
+        self.events += 1
+        if self.events == self.kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def notice(self, event: object) -> None:
+        if isinstance(event, RequestStarted | RequestFinished):
+            self("request")
+
+
+def batch(step: int) -> list[Datum]:
+    """Data that depends on the step alone."""
+    tokens = [(7 * step + 3 * i) % 250 + 1 for i in range(6)]
+    return [
+        Datum(
+            ModelInput.from_ints(tokens),
+            {"target_tokens": [t + 1 for t in tokens], "weights": [1.0] * 6},
+        )
+    ]
+
+
+def train(order: dict) -> dict:
+    killer = Killer(order["kill_at"])
+    run = Run(
+        order["journal"],
+        base_model="tinker-ext/tiny",
+        rank=4,
+        seed=11,
+        base_url=order["url"],
+        api_key="tml-SECRET-CANARY",
+        observer=killer,
+        reattach=order.get("reattach", True),
+    )
+    run.journal.file.listener = killer
+    done = []
+    with run:
+        for step in run.steps(order["steps"]):
+            assert run.notes.get("cursor", 0) == step
+            run.training.forward_backward(batch(step), "cross_entropy")
+            update = run.training.optim_step(AdamParams(learning_rate=1e-2))
+            if step % 2:
+                update.result()
+            if step % 10 == 9:
+                run.save("ckpt")
+            run.notes["cursor"] = step + 1
+            done.append(step)
+        path = run.save("final")
+    return {"events": killer.events, "path": path, "done": done, "how": run.how}
+
+
+def main() -> None:
+    for line in sys.stdin:
+        order = json.loads(line)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                os.write(writing, json.dumps(train(order)).encode())
+                code = 0
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            answer = pipe.read()
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        print(json.dumps({"code": code, **(json.loads(answer) if answer else {})}), flush=True)
+
+
+main()

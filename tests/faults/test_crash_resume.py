@@ -1,0 +1,115 @@
+"""Kill -9 at any moment of a run, resume, and end with the weights of the run nobody disturbed.
+
+By default a sample of the kill points; `CRASH_POINTS=200` (or `all`) tries that many of each kind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tinker_ext.mock import Server, Settings
+
+STEPS = 30
+ROOT = Path(__file__).parents[2]
+DRIVER = Path(__file__).with_name("crash_driver.py")
+POINTS = os.environ.get("CRASH_POINTS", "")
+
+
+@pytest.fixture(scope="module")
+def driver():
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/generated"}
+    process = subprocess.Popen(
+        [sys.executable, str(DRIVER)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+    def order(server, journal, kill_at=None, **options):
+        fields = {"journal": str(journal), "url": server.url, "steps": STEPS, "kill_at": kill_at}
+        process.stdin.write(json.dumps({**fields, **options}) + "\n")
+        process.stdin.flush()
+        return json.loads(process.stdout.readline())
+
+    yield order
+    process.stdin.close()
+    process.wait(10)
+
+
+def weights(server, path):
+    """Every array of a saved state, optimizer included."""
+    flat = {}
+
+    def walk(name, value):
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(f"{name}/{key}", inner)
+        else:
+            flat[name] = np.asarray(value).tobytes()
+
+    walk("", server.app.world.checkpoints.get(path).blob)
+    return flat
+
+
+def effects(server, model_id):
+    return [effect.seq for effect in server.app.log.training(model_id) if not effect.error]
+
+
+def lose(server, really):
+    for session_id in list(server.app.world.sessions) if really else ():
+        server.app.world.lose_session(session_id)
+
+
+def sampled(events, few, seed):
+    """The kill points to try: all, a number from the environment, or a few."""
+    if POINTS == "all":
+        return list(range(1, events + 1))
+    wanted = min(events, int(POINTS) if POINTS else few)
+    return sorted(random.Random(seed).sample(range(1, events + 1), wanted))
+
+
+# profile of the server, whether it loses the session with the crash, points by default
+KINDS = [("dedupe", False, 4), ("gap", False, 1), ("strict", False, 1), ("ignore", False, 2)]
+KINDS += [("dedupe", True, 2)]
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("seq", "loses", "few"), KINDS)
+def test_any_kill_ends_in_the_same_weights(driver, tmp_path, seq, loses, few):
+    """M19 M20: kill -9 anywhere, resume, and the weights are bit-equal; nothing trained twice."""
+    with Server(Settings(seq=seq, session_ttl=3600, log_size=1_000_000)) as server:
+        calm = driver(server, tmp_path / "calm")
+        assert calm["code"] == 0
+        assert calm["done"] == list(range(STEPS))
+        wanted = weights(server, calm["path"])
+        hows = set()
+        for point in sampled(calm["events"], few, f"{seq} {loses}"):
+            journal = tmp_path / f"{point}.journal"
+            killed = driver(server, journal, kill_at=point)
+            assert killed["code"] == -signal.SIGKILL, f"kill point {point}"
+            lose(server, loses)
+            # A second crash, early in the resumed process.
+            again = driver(server, journal, kill_at=1 + point % 40)
+            lose(server, loses)
+            done = again if again["code"] == 0 else driver(server, journal)
+            assert done["code"] == 0, f"kill point {point}"
+            hows.add(done["how"])
+            assert weights(server, done["path"]) == wanted, f"kill point {point}"
+            model_id = done["path"].split("/")[2]
+            seqs = effects(server, model_id)
+            assert seqs == list(range(1, len(seqs) + 1)), f"kill point {point}"
+            assert b"CANARY" not in journal.read_bytes()
+        if loses:
+            assert "reattached" not in hows
+        elif seq in ("dedupe", "gap"):
+            assert hows <= {"reattached", "started"}

@@ -1,0 +1,309 @@
+"""`Run`: a training loop with a journal, which goes on where the last process stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from tinker_ext.clients import endings, journaling
+from tinker_ext.clients.service import ServiceClient
+from tinker_ext.clients.training import TrainingClient
+from tinker_ext.errors import InvalidInputError
+from tinker_ext.journal import Journal
+
+if TYPE_CHECKING:
+    from tinker_ext.types.optimizer import OptimizerConfig
+
+
+class Run:
+    """A training run in steps that may be killed at any moment and started again.
+
+    Everything is written to the journal before and after it takes effect. Started again with the
+    same file, the run goes on with the model on the server where the server still has it, else
+    with its last checkpoint; no step takes effect twice. For that a step must depend on its
+    number (and `notes`) alone. A step is complete when all its training calls have succeeded, so
+    `steps` waits for them before it gives the next number.
+
+    Args:
+        journal: The file; a run starts when it does not exist, and is resumed when it does.
+        base_model: Name of the model to train.
+        rank: Rank of the adapter.
+        seed: Seed of its initial weights; chosen, and written down, when it is None.
+        train_mlp: Whether the MLP layers get an adapter.
+        train_attn: Whether the attention layers do.
+        train_unembed: Whether the output layer does.
+        optimizer: Optimizer family; AdamW by default.
+        user_metadata: Kept with the model.
+        service: A new client to use; by default one is made from `service_options`, and closed
+            at the end.
+        save_every: Save a checkpoint after so many steps.
+        reattach: False goes back to the last checkpoint even if the server has the model.
+        repair: Cut off a last record of the journal that was not written to its end.
+        **service_options: Arguments of `ServiceClient`, such as `base_url`.
+
+    Raises:
+        JournalError: The file is damaged, foreign, newer, in use, or of a run with other
+            settings. It is left as it is.
+
+    Example:
+        >>> import tempfile, tinker_ext
+        >>> from tinker_ext import AdamParams, Datum, ModelInput
+        >>> datum = Datum(ModelInput.from_ints([1, 2]), {"target_tokens": [2, 3]})
+        >>> path = tempfile.mkdtemp() + "/run.journal"
+        >>> with tinker_ext.Run(
+        ...     path, base_model="tinker-ext/tiny", rank=4, base_url="embedded"
+        ... ) as run:
+        ...     for step in run.steps(3):
+        ...         future = run.training.forward_backward([datum], "cross_entropy")
+        ...         _ = run.training.optim_step(AdamParams(learning_rate=1e-3))
+        ...     saved = run.save("final")
+        >>> saved.endswith("/weights/final-000003")
+        True
+    """
+
+    def __init__(
+        self,
+        journal: str | os.PathLike[str],
+        *,
+        base_model: str,
+        rank: int = 32,
+        seed: int | None = None,
+        train_mlp: bool = True,
+        train_attn: bool = True,
+        train_unembed: bool = True,
+        optimizer: OptimizerConfig | None = None,
+        user_metadata: dict[str, str] | None = None,
+        service: ServiceClient | None = None,
+        save_every: int | None = None,
+        reattach: bool = True,
+        repair: bool = False,
+        **service_options: Any,
+    ) -> None:
+        if service is not None and service_options:
+            raise InvalidInputError(
+                f"Give Run a service or its options ({', '.join(sorted(service_options))}), "
+                "not both."
+            )
+        if save_every is not None and save_every < 1:
+            raise InvalidInputError(f"save_every must be at least 1, not {save_every}.")
+        self._settings: dict[str, Any] = {
+            "base_model": base_model,
+            "rank": rank,
+            "seed": seed,
+            "train_mlp": train_mlp,
+            "train_attn": train_attn,
+            "train_unembed": train_unembed,
+        }
+        self._optimizer = optimizer
+        self._user_metadata = user_metadata
+        self._save_every = save_every
+        self._reattach = reattach
+        self.journal = Journal(journal, repair=repair)
+        try:
+            # A seed that was chosen by an earlier process is as good as any.
+            chosen = {"seed"} if seed is None else set()
+            self.journal.check({k: v for k, v in self._settings.items() if k not in chosen})
+            self._owned = service is None
+            self.service = service or ServiceClient(journal=self.journal, **service_options)
+            if service is not None:
+                journaling.follow(service.holder, self.journal)
+        except BaseException:
+            self.journal.close()
+            raise
+        self._training: TrainingClient | None = None
+        self._step: int | None = None
+        self._closed = False
+        self.how: str | None = None
+        """After the start: `started`, `reattached`, `restored` or `restarted`."""
+        self.notes: dict[str, Any] = dict(self.journal.state.notes)
+        """Yours: JSON values, written down with each complete step and back after a crash."""
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.journal.file.path)!r}, next_step={self.next_step})"
+
+    @property
+    def next_step(self) -> int:
+        """The first step that is not complete."""
+        return self.journal.state.next_step
+
+    @property
+    def training(self) -> TrainingClient:
+        """Client of the model; the first use starts or resumes the run."""
+        if self._training is None:
+            self._training = self.service.holder.submit(self._open()).result()
+        return self._training
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def steps(self, count: int) -> Iterator[int]:
+        """The numbers of the steps that are not complete, up to `count` in all.
+
+        Args:
+            count: Steps of the whole run, the complete ones included.
+
+        Yields:
+            A step number; asking for the next one completes it.
+        """
+        while self._begin(count):
+            _ = self.training
+            if self.next_step >= count:
+                return
+            self._step = self.next_step
+            yield self._step
+            self.service.holder.submit(self._complete()).result()
+
+    async def steps_async(self, count: int) -> AsyncIterator[int]:
+        """Async form of `steps`."""
+        while self._begin(count):
+            await self._training_async()
+            if self.next_step >= count:
+                return
+            self._step = self.next_step
+            yield self._step
+            await self.service.holder.submit(self._complete())
+
+    def save(self, name: str, ttl_seconds: int | None = None) -> str:
+        """Save weights and optimizer; the run can go on from there.
+
+        Args:
+            name: First part of the checkpoint's name; the number of steps follows it, since a
+                name that is used again would replace the checkpoint needed after a crash.
+            ttl_seconds: Life of the checkpoint; None keeps it.
+
+        Returns:
+            Its path.
+        """
+        return self.training.save_state(self._numbered(name), ttl_seconds).result().path
+
+    async def save_async(self, name: str, ttl_seconds: int | None = None) -> str:
+        """Async form of `save`."""
+        training = await self._training_async()
+        return (await training.save_state(self._numbered(name), ttl_seconds)).path
+
+    def _numbered(self, name: str) -> str:
+        if not isinstance(name, str) or not name:
+            raise InvalidInputError(f"A checkpoint name must be a text, not {name!r}.")
+        return f"{name}-{self.next_step + (self._step is not None):06d}"
+
+    def _begin(self, count: int) -> bool:
+        if self._closed:
+            raise InvalidInputError("This run is closed; open it again with the same journal.")
+        if self._step is not None:
+            raise InvalidInputError(
+                f"Step {self._step} was left before its end. Leave the Run and open it again: "
+                "then it is done again without taking effect twice."
+            )
+        return self.next_step < count
+
+    # -- on the loop -----------------------------------------------------------------------
+
+    async def _training_async(self) -> TrainingClient:
+        if self._training is None:
+            self._training = await self.service.holder.submit(self._open())
+        return self._training
+
+    async def _open(self) -> TrainingClient:
+        from tinker_ext.clients import models
+        from tinker_ext.types.optimizer import LoraConfig
+
+        workspace = self.service.holder
+        resumed = await journaling.resume(workspace, self._reattach, self._user_metadata)
+        if resumed is not None:
+            self.how = resumed.how
+            self.notes = dict(resumed.notes)
+            return resumed.training
+        self.how = "started"
+        settings = dict(self._settings)
+        base_model = settings.pop("base_model")
+        return await models.create(
+            workspace, base_model, LoraConfig(**settings), self._user_metadata, self._optimizer
+        )
+
+    async def _complete(self) -> None:
+        """Wait for the calls of the step under way and write down that it is complete."""
+        step, training = self._step, self._training
+        assert step is not None
+        assert training is not None
+        recorded = training.turns.recorded
+        assert recorded is not None
+        if self._save_every is not None and (step + 1) % self._save_every == 0:
+            await training.save_state(self._numbered("step"))
+        await recorded.settle()
+        notes = _checked(self.notes)
+        self.journal.step_done(step, training.turns.next_seq_id, notes)
+        self._step = None
+
+    # -- end -------------------------------------------------------------------------------
+
+    def close(self, status: endings.Status = "success") -> None:
+        """End the run; a complete one is not started again by `steps`.
+
+        Args:
+            status: `success`, `errored` or `interrupted`. With `success` a step that was left
+                with `break` counts as complete.
+        """
+        if self._closed:
+            return
+        try:
+            if self._completes(status):
+                self.service.holder.submit(self._complete()).result()
+        finally:
+            self._end(status)
+            if self._owned:
+                self.service.close(status).result()
+
+    async def close_async(self, status: endings.Status = "success") -> None:
+        """Async form of `close`."""
+        if self._closed:
+            return
+        try:
+            if self._completes(status):
+                await self.service.holder.submit(self._complete())
+        finally:
+            self._end(status)
+            if self._owned:
+                await self.service.close(status)
+
+    def _completes(self, status: str) -> bool:
+        return status == "success" and self._step is not None and not self.service.holder.closed
+
+    def _end(self, status: str) -> None:
+        self._closed = True
+        if self._training is not None:
+            self.journal.end(status)
+        if not self._owned:
+            self.service.holder.journal = None
+            self.journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close(endings.status_of(exc_type))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close_async(endings.status_of(exc_type))
+
+
+def _checked(notes: dict[str, Any]) -> dict[str, Any]:
+    try:
+        read: dict[str, Any] = json.loads(json.dumps(notes))
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"Run.notes must hold what JSON can carry: {error}.") from None
+    return read
