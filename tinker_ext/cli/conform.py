@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from tinker_ext.cli.failures import CommandError
@@ -32,23 +30,44 @@ def _names(context: click.Context, _: click.Parameter, value: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--only", multiple=True, metavar="NAME",
               help="Run this check or group of checks only. May be repeated.")  # fmt: skip
+@click.option("--model", metavar="NAME", help="Base model to train; by default the first listed.")
+@click.option("--wire", type=click.Choice(["json", "proto"]),
+              help="Bodies to send; by default what the server asks for.")  # fmt: skip
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_names,
               help="Show the names of the checks and exit.")  # fmt: skip
 @click.pass_context
-def command(context: click.Context, url: str, as_json: bool, only: tuple[str, ...]) -> int:
+def command(
+    context: click.Context,
+    url: str,
+    as_json: bool,
+    only: tuple[str, ...],
+    model: str | None,
+    wire: str | None,
+) -> int:
     """Test the server at URL against the API: numbers, not only shapes.
 
     Trains small models and samples from them. Each check passes, fails with its evidence, or is
     absent where the server does not offer the feature. The exit code is 1 when a check fails.
     """
-    from tinker_ext.conform import run
+    from tinker_ext.conform import names, run
 
     screen = screen_of(context)
     screen.format = "json" if as_json else screen.format
-    try:
-        report: Any = run(url, only=list(only) or None)
-    except ValueError as error:
-        raise CommandError(str(error), "`tinker-ext conform --list` shows the checks.") from None
+    total = None if only else len(names())
+    done = 0
+    with screen.progress("Checking") as advance:
+
+        def on_result(_: object) -> None:
+            nonlocal done
+            done += 1
+            advance(done, total)
+
+        try:
+            report = run(url, only or None, base_model=model, wire=wire, on_result=on_result)
+        except ValueError as error:
+            raise CommandError(
+                str(error), "`tinker-ext conform --list` shows the checks."
+            ) from None
     if screen.is_json:
         screen.json(report.to_dict())
     else:
