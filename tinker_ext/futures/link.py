@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -100,7 +99,7 @@ class Link:
         self._credentials = _SwitchableCredentials(credentials)
         self._headers = (*config.extra_headers().items(), *headers)
         self._transport = transport
-        self._wire = wire if wire is not None else config.wire
+        self._wire = wire
         self._generation = -1
         self._connection: Connection | None = None
         self._probe: Shared[Dialect] = Shared(self._ask_config)
@@ -162,8 +161,8 @@ class Link:
             self.base_url,
             reply,
             argument=self._wire,
-            environment=os.environ.get("TINKER_EXT_WIRE"),
-            seq=os.environ.get("TINKER_EXT_SEQ"),
+            environment=self.config.wire,
+            seq=None if self.config.seq == "auto" else self.config.seq,
             refused=dialects.refusals(self.base_url),
             protobuf=dialects.has_protobuf(),
         )
@@ -204,6 +203,15 @@ class Link:
         if self._dialect is not None:
             self._dialect = self._dialect.without(name)
 
+    def missing(self, op: Operation, error: BaseException) -> FeatureMissingError | None:
+        """What to say instead of an error that means "no such endpoint"; None for any other."""
+        if not isinstance(error, APIStatusError) or not op.feature:
+            return None
+        if error.status_code not in _MISSING or not is_missing_endpoint(error):
+            return None
+        self.note_missing(op.name)
+        return FeatureMissingError(op.feature, self.base_url).with_context(operation=op.name)
+
     async def send(
         self,
         op: Operation,
@@ -241,11 +249,10 @@ class Link:
         try:
             return await self.connection.exchange(call, deadline=deadline)
         except APIStatusError as error:
-            if op.feature and error.status_code in _MISSING and is_missing_endpoint(error):
-                self.note_missing(op.name)
-                missing = FeatureMissingError(op.feature, self.base_url)
-                raise missing.with_context(operation=op.name) from error
-            raise
+            missing = self.missing(op, error)
+            if missing is None:
+                raise
+            raise missing from error
 
     async def ask(self, name: str, body: Any = None, **options: Any) -> Any:
         """Send an operation with a JSON body and return its decoded reply."""

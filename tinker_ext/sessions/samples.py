@@ -223,13 +223,21 @@ class SamplePool:
             else:
                 sample.timer = loop.call_at(sample.deadline, self._expire, sample)
                 self._queue.push(sample)
-        while self._queue and len(self._in_flight) < self.limit.value:
+        most = self._most_in_flight()
+        while self._queue and len(self._in_flight) < most:
             sample = self._queue.pop()
             if sample.result.done():
                 continue
             self._in_flight[sample] = None
             self._link.book.add(sample)
             sample.task = self._link.runtime.spawn(self._run(sample))
+
+    def _most_in_flight(self) -> int:
+        """What the server takes, as far as it said and as far as was found out."""
+        dialect = self._link.dialect
+        if dialect is None:
+            return self.limit.value
+        return min(self.limit.value, dialect.config.sample_max_concurrent_requests)
 
     def _end(self, sample: Sample) -> None:
         if sample.timer is not None:
@@ -370,6 +378,7 @@ class SamplePool:
             else:
                 assert reply is not None
                 final = error_for_status(reply.status, reply.content, reply.headers)
+                final = link.missing(_SAMPLE, final) or final
             raise final.with_context(
                 operation="asample", attempts=sample.attempt, elapsed=loop.time() - sample.started
             )

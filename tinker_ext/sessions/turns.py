@@ -321,7 +321,9 @@ class Turns:
             return error
         if not is_lost(error):
             self._give_back(post)
-            return error
+            ticket = post.ticket
+            name = ticket.entry.operation if ticket is not None else "forward"
+            return self._link.missing(operation(name), error) or error
         if self._delivery.resends:
             self._unsettled.append(post)
             error.hint = (
