@@ -179,6 +179,8 @@ class SkyRL:
             "JAX_COMPILATION_CACHE_DIR": str(self.folder / "jax-cache"),
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "PYTHONUNBUFFERED": "1",
+            # The log wraps at the width of the terminal, and its lines are counted here.
+            "COLUMNS": "1000",
         }
 
 

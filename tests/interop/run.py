@@ -1,0 +1,85 @@
+"""Runs our client against a real SkyRL server: `python tests/interop/run.py`.
+
+Makes a tiny model, starts the server on a free loopback port, runs `scenario.Scenario`, counts the
+requests the server saw, and optionally runs the conformance suite for `docs/servers.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from scenario import Scenario, Step
+from skyrl_server import MODEL, SkyRL
+
+
+def main() -> int:
+    """Parse the command line, run, print, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", type=Path, help="Python that has the server; default: this one")
+    parser.add_argument("--folder", type=Path, help="keep model, caches and logs here")
+    parser.add_argument("--conform", type=Path, help="write the conformance report to this file")
+    parser.add_argument("--json", type=Path, help="write the steps to this file")
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="tinker-ext-interop-"))
+    print(f"working in {folder}; starting the server …", flush=True)
+    started = time.monotonic()
+    with SkyRL(folder, options.python) as server:
+        print(f"{server.url} is ready after {time.monotonic() - started:.0f} s", flush=True)
+        posts = lambda path: sum(n for (seen, _), n in server.requests().items() if seen == path)  # noqa: E731
+        scenario = Scenario(server.url, server.folder, MODEL, posts, show)
+        ok = scenario.run()
+        ok = count(server) and ok
+        if options.conform:
+            ok = conform(server.url, options.conform) and ok
+    if options.json:
+        options.json.write_text(json.dumps([vars_of(s) for s in scenario.steps], indent=2) + "\n")
+    print(f"{'all steps passed' if ok else 'FAILED'}; tinker-ext {metadata.version('tinker-ext')}")
+    return 0 if ok else 1
+
+
+def show(step: Step) -> None:
+    """Print one finished step."""
+    mark = "ok  " if step.ok else "FAIL"
+    print(f"{mark} {step.seconds:6.1f} s  {step.name:<22} {step.note}", flush=True)
+
+
+def vars_of(step: Step) -> dict[str, object]:
+    """A step as plain data."""
+    return {"name": step.name, "ok": step.ok, "note": step.note, "seconds": round(step.seconds, 2)}
+
+
+def count(server: SkyRL) -> bool:
+    """Check by the server's own log that nothing failed there and nothing was asked in a storm."""
+    requests = server.requests()
+    broken = {path: n for (path, status), n in requests.items() if status >= 500}
+    probes = sum(n for (path, _), n in requests.items() if path == "client/config")
+    total = sum(requests.values())
+    polls = sum(n for (path, _), n in requests.items() if path == "retrieve_future")
+    fine = not broken and probes <= 4
+    print(
+        f"{'ok  ' if fine else 'FAIL'} the server saw {total} requests, {polls} of them polls, "
+        f"{probes} to client/config, and answered with 5xx: {broken or 'never'}"
+    )
+    return fine
+
+
+def conform(url: str, target: Path) -> bool:
+    """Run the conformance suite; it may find what this server does differently."""
+    from tinker_ext.conform import run
+
+    report = run(url, on_result=lambda r: print(f"     {r.outcome:<7} {r.name}", flush=True))
+    target.write_text(report.to_json() + "\n")
+    print(report.summary())
+    return bool(report.of("pass"))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
