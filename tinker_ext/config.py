@@ -225,6 +225,14 @@ class Config:
         "auto", "TINKER_EXT_WIRE", read=str.lower, validator=_one_of("auto", "json", "proto")
     )
     """Encoding of training and sampling bodies; `auto` asks the server."""
+    seq: Literal["auto", "order", "gap", "dedupe", "strict", "ignore"] = _knob(
+        "auto",
+        "TINKER_EXT_SEQ",
+        read=str.lower,
+        validator=_one_of("auto", "order", "gap", "dedupe", "strict", "ignore"),
+    )
+    """What the server does with a repeated seq_id, when you know better than `auto` can find out;
+    on `ignore` a training request whose answer was lost is never sent again."""
     chunk_datums: int | None = _count(None, "TINKER_EXT_CHUNK_DATUMS")
     """Most datums per request; None takes the limit of the server's era."""
     chunk_size: int | None = _count(None, "TINKER_EXT_CHUNK_SIZE")

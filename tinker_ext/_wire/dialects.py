@@ -147,8 +147,8 @@ def choose(
         base_url: The server.
         reply: Its client/config reply, None when it has no such endpoint.
         argument: Wire the caller asked for: `json`, `proto` or None.
-        environment: Value of TINKER_EXT_WIRE.
-        seq: Value of TINKER_EXT_SEQ: what the server does with seq ids, when the user knows.
+        environment: Wire of the configuration (TINKER_EXT_WIRE).
+        seq: Rule of the configuration (TINKER_EXT_SEQ): what the server does with seq ids, when the user knows.
         refused: Wires this server refused before.
         protobuf: Whether the protobuf runtime is installed.
 
