@@ -373,3 +373,37 @@ def test_sparse_and_shaped_inputs_travel():
     first, second = (run(lambda w=w: scenario(w)) for w in WIRES)
     assert isinstance(first, float), first
     assert first == pytest.approx(second)
+
+
+def test_compressed_bodies_where_the_server_asks_for_them():
+    """M27: proto_compress_fwdbwd makes training bodies zstd, and the numbers stay the same."""
+
+    async def scenario(compress):
+        app = server(client_config={"proto_compress_fwdbwd": compress})
+        async with client(app) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            long = datum(60)
+            out = await (await training.forward_backward_async([long] * 4, "cross_entropy"))
+            (sent,) = app.log.requests("forward_backward")
+            return out.loss, sent.headers.get("content-encoding")
+
+    plain, packed = run(lambda: scenario(False)), run(lambda: scenario(True))
+    assert plain[0] == packed[0]
+    assert (plain[1], packed[1]) == (None, "zstd")
+
+
+def test_a_stalled_wait_is_logged_once_a_minute(caplog):
+    """M22 M26: the watchdog says what is waited for, at most one line a minute."""
+
+    async def scenario():
+        app = server(latency=250.0, long_poll=30.0)
+        async with client(app) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            caplog.clear()
+            await (await training.optim_step_async(adam()))
+
+    with caplog.at_level("WARNING", "tinker_ext"):
+        run(scenario)
+    lines = [r.getMessage() for r in caplog.records if "not moved" in r.getMessage()]
+    assert 2 <= len(lines) <= 5
+    assert "optim_step" in lines[0]
