@@ -74,6 +74,8 @@ class TinkerError(Exception):
     """
 
     default_hint: str | None = None
+    in_doubt: bool = False
+    """Set when an earlier attempt may have taken effect, whatever the last one came to."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message)

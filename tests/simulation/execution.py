@@ -145,7 +145,13 @@ async def _play(plan: Plan, outcome: Outcome, wanted: str | None = None) -> str:
     unhandled: list[str] = []
     loop.set_exception_handler(lambda _, context: unhandled.append(str(context)))
     settings = Settings(
-        inline_engine=True, seq=plan.seq, session_ttl=DAY, epoch=1.7e9, validate=False
+        inline_engine=True,
+        seq=plan.seq,
+        session_ttl=30 * DAY,
+        future_ttl=30 * DAY,
+        delivered_ttl=30 * DAY,
+        epoch=1.7e9,
+        validate=False,
     )
     rng = random.Random(f"network {plan.seed}")
     network = Network(settings, plan.weather if plan.weather.rate else None, rng)
@@ -242,7 +248,9 @@ async def _wait(plan: Plan, step: Step, future: Any, outcome: Outcome) -> None:
     except TimeoutError:
         outcome.wrong.append(f"{step} was alive {loop.time() - began:.0f} s after its call")
     except TinkerError as error:
-        outcome.wrong.append(f"{step}: {error!r}")
+        # Without its save, which ended at its deadline unsent, a load has nothing to load.
+        if not (step.kind == "load_state" and plan.patience < DAY):
+            outcome.wrong.append(f"{step}: {error!r}")
     if not future.done():
         outcome.wrong.append(f"{step} is not done past its deadline")
 
@@ -266,7 +274,7 @@ def _judge(plan: Plan, outcome: Outcome, network: Network, model_id: str) -> Non
     numbers = [effect.seq for effect in effects]
     names = [effect.op for effect in effects if effect.error is None]
     failed = [effect for effect in effects if effect.error is not None]
-    if failed:
+    if failed and not outcome.expired:
         outcome.wrong.append(f"failed on the server: {failed}")
     if len(set(numbers)) != len(numbers) or numbers != sorted(numbers):
         outcome.wrong.append(f"numbers took effect as {numbers}")

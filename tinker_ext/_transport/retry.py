@@ -242,11 +242,16 @@ class Outcome:
 
 @attrs.define
 class Ended:
-    """How a loop ended: the last outcome, how often the request was sent, over how long."""
+    """How a loop ended: the last outcome, how often the request was sent, over how long.
+
+    Attributes:
+        in_doubt: An attempt before the last one may have taken effect.
+    """
 
     last: Outcome
     attempts: int
     elapsed: float
+    in_doubt: bool = False
 
 
 def judge(
@@ -312,12 +317,12 @@ async def run(
     """
     loop = asyncio.get_running_loop()
     outcome = first
-    played = False
+    played = in_doubt = False
     count = counted = 1
     paid_until: float | None = None
 
     async def step() -> Outcome:
-        nonlocal outcome, played, count, counted
+        nonlocal outcome, played, count, counted, in_doubt
         if not played:
             played = True
             return first
@@ -325,6 +330,7 @@ async def run(
         if started >= deadline:
             return outcome
         counted += not budget.sick(lane)
+        in_doubt = in_doubt or _may_have_acted(outcome)
         reply: Reply | None = None
         error: Exception | None = None
         try:
@@ -368,7 +374,14 @@ async def run(
         retry_error_callback=lambda _: outcome,
     )
     outcome = await retrying(step)
-    return Ended(outcome, count, loop.time() - began)
+    return Ended(outcome, count, loop.time() - began, in_doubt)
+
+
+def _may_have_acted(outcome: Outcome) -> bool:
+    """Whether the server may have done the work although the attempt failed."""
+    if outcome.reply is not None:
+        return outcome.reply.status >= 500 or outcome.reply.status == 408
+    return outcome.error is not None and sent_of(outcome.error) is not False
 
 
 def _ours(last: Retry) -> bool:

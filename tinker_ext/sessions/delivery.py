@@ -26,7 +26,7 @@ from tinker_ext.errors import (
     ConflictError,
 )
 from tinker_ext.futures.link import Link
-from tinker_ext.sessions.posts import Post, is_transient
+from tinker_ext.sessions.posts import Post, is_lost, is_transient
 
 CONFLICTS: Final = 4
 """So many 409 to one number mean that the server has it."""
@@ -89,6 +89,7 @@ class Delivery:
                 if not self.resends or unreadable >= UNREADABLE:
                     raise
             except (APIConnectionError, APIStatusError) as error:
+                post.reached = post.reached or is_lost(error)
                 if getattr(error, "status_code", None) in _REFUSALS and self._take_wire_back(post):
                     continue
                 # Later posts wait at the server for this number, so giving up would hold
@@ -149,10 +150,12 @@ class Delivery:
         if self.resends:
             try:
                 reply = await self._link.connection.once(call)
-            except APIConnectionError:
+            except APIConnectionError as error:
+                post.reached = post.reached or is_lost(error)
                 return await self._exchange(call)
             if 200 <= reply.status < 300:
                 return reply
+            post.reached = post.reached or reply.status >= 500 or reply.status == 408
             return None if self._switch_wire(post, reply.status) else await self._exchange(call)
         try:
             return await self._exchange(call)

@@ -59,6 +59,7 @@ class Post:
         "make",
         "payload",
         "polling",
+        "reached",
         "seq_id",
         "task",
         "ticket",
@@ -73,12 +74,16 @@ class Post:
         self.doubted: Payload | None = None
         """What was sent before, over a wire that the server may not know."""
         self.polling = False
+        self.reached = False
+        """Whether an attempt may have taken effect."""
         self.task: asyncio.Task[Any] | None = None
         self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
 
 def is_lost(error: BaseException) -> bool:
     """Whether the request may have had its effect although no usable answer came."""
+    if isinstance(error, TinkerError) and error.in_doubt and is_transient(error):
+        return True
     if isinstance(error, RedirectRefusedError):
         return False  # a server that sends elsewhere does not do the work itself
     if isinstance(error, APIConnectionError):
