@@ -319,7 +319,7 @@ class Turns:
             if not isinstance(error, APIResponseValidationError):
                 self._give_back(post)  # it could not even be encoded
             return error
-        if not is_lost(error):
+        if not (is_lost(error) or (post.reached and is_transient(error))):
             self._give_back(post)
             ticket = post.ticket
             name = ticket.entry.operation if ticket is not None else "forward"
