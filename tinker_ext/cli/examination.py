@@ -22,7 +22,7 @@ Status = Literal["ok", "warn", "fail", "info"]
 
 CORE = ("attrs", "httptools", "httpx", "numpy", "orjson", "tenacity", "tokenizers")
 EXTRAS = {
-    "server": ("jsonschema-rs", "starlette", "uvicorn"),
+    "server": ("jsonschema-rs", "uvicorn"),
     "proto": ("protobuf", "zstandard"),
     "hf": ("huggingface-hub",),
     "torch": ("torch",),
