@@ -1,0 +1,236 @@
+"""`Run` on a server in this process: steps, notes, saves, refusals, and resuming by hand."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from in_process import MODEL, adam, datum
+
+from tinker_ext import Run, ServiceClient
+from tinker_ext.errors import InvalidInputError, RequestFailedError
+from tinker_ext.journal import JournalError
+from tinker_ext.mock import Server, Settings
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(Settings(session_ttl=3600)) as server:
+        yield server
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.journal"
+
+
+def make(server, path, **options):
+    options = {"base_model": MODEL, "rank": 4, "seed": 5, **options}
+    return Run(path, base_url=server.url, api_key="tml-x", **options)
+
+
+def train(run, count, stop=None):
+    """Train up to `count` steps; leave as if killed after `stop` of them."""
+    for step in run.steps(count):
+        run.training.forward_backward([datum(3 + step % 3)], "cross_entropy")
+        update = run.training.optim_step(adam())
+        if step == stop:
+            update.result(10)
+            abandon(run)
+            return
+
+
+def abandon(run):
+    """What a crash leaves: no finished session, no end in the journal, no lock."""
+    holder = run.service.holder
+    holder.session._owned = False
+    run.service.close("errored").result(10)
+
+
+def blob(server, path):
+    state = server.app.world.checkpoints.get(path).blob
+    return {k: np.asarray(v).tobytes() for k, v in state.items() if not isinstance(v, dict)}
+
+
+def effects(server, path):
+    return [e.seq for e in server.app.log.training(path.split("/")[2])]
+
+
+def test_a_run_from_start_to_end(server, path):
+    """M20: a run trains, saves under numbered names, and is not started again when complete."""
+    with make(server, path) as run:
+        train(run, 3)
+        assert run.how == "started"
+        saved = run.save("final")
+        session_id = run.service.session_id
+    assert saved.endswith("/final-000003")
+    assert effects(server, saved) == [1, 2, 3, 4, 5, 6, 7]
+    assert server.app.world.sessions[session_id].status["reason"]["type"] == "success"
+    with make(server, path) as again:
+        assert list(again.steps(3)) == []
+        assert again.service.session_id is None  # nothing was asked from the server
+
+
+def test_a_resumed_run_goes_on_with_its_model(server, path):
+    """M20: the step under way is done again without taking effect twice."""
+    train(make(server, path), 4, stop=2)
+    with make(server, path, seed=None) as run:
+        assert run.next_step == 2
+        train(run, 4)
+        assert run.how == "reattached"
+        saved = run.save("final")
+    assert effects(server, saved) == list(range(1, 10))
+
+
+def test_without_the_model_a_run_goes_back_to_its_checkpoint(server, path):
+    """M20: the last saved state with optimizer; the weights end as if nothing had happened."""
+    calm = make(server, path.with_name("calm"))
+    with calm:
+        train(calm, 5)
+        wanted = blob(server, calm.save("final"))
+    first = make(server, path, save_every=2)
+    train(first, 5, stop=3)
+    server.app.world.lose_session(first.journal.state.life.session_id)
+    with make(server, path) as run:
+        assert run.next_step == 3
+        train(run, 5)
+        assert run.how == "restored"
+        assert blob(server, run.save("final")) == wanted
+    assert run.journal.state.checkpoints[0].next_step == 2
+
+
+def test_reattach_may_be_declined(server, path):
+    """M20: reattach=False ends the old session and goes back; without a checkpoint to step 0."""
+    first = make(server, path)
+    train(first, 3, stop=1)
+    with make(server, path, reattach=False) as run:
+        assert list(run.steps(2)) == [0, 1]
+        assert run.how == "restarted"
+    old = server.app.world.sessions[first.journal.state.life.session_id]
+    assert old.status["reason"]["type"] == "interrupted"
+
+
+def test_a_step_that_is_not_repeated_as_it_was_is_refused(server, path):
+    """M20: other data under a number that the server has is an error, not a wrong result."""
+    train(make(server, path), 3, stop=1)
+    with make(server, path) as run:
+        assert next(run.steps(3)) == 1
+        changed = run.training.forward_backward([datum(9)], "cross_entropy")
+        with pytest.raises(JournalError, match="not repeated as it was"):
+            changed.result(10)
+        run.close("errored")
+    assert effects(server, f"tinker://{run.training.model_id}/x") == [1, 2, 3, 4]
+
+
+def test_a_failed_call_fails_its_step(server, path):
+    """M20: a step with a failed training call never counts as complete."""
+    run = make(server, path)
+
+    def fail():
+        with run:
+            for _ in run.steps(2):
+                run.training.load_state("tinker://nobody:train:0/weights/none")
+
+    with pytest.raises(RequestFailedError):
+        fail()
+    assert run.journal.state.next_step == 0
+    assert run.journal.state.ended == "errored"
+
+
+def test_leaving_with_break_completes_the_step(server, path):
+    """M20: a run that stops early on purpose is complete up to there."""
+    with make(server, path) as run:
+        for step in run.steps(10):
+            run.training.optim_step(adam())
+            run.notes["seen"] = step
+            if step == 1:
+                break
+    with make(server, path) as again:
+        assert again.next_step == 2
+        assert again.notes == {"seen": 1}
+
+
+def test_a_step_cannot_be_entered_twice(server, path):
+    """M20: inside one process an unfinished step is not done again on top of itself."""
+    with make(server, path) as run:
+        for _ in run.steps(2):
+            break
+        with pytest.raises(InvalidInputError, match="left before its end"):
+            next(run.steps(2))
+        run._step = None
+
+
+def test_notes_must_be_json(server, path):
+    """M20: what cannot be written down is refused by name."""
+    with make(server, path) as run:
+        steps = run.steps(2)
+        next(steps)
+        run.notes["bad"] = object()
+        with pytest.raises(InvalidInputError, match="notes"):
+            next(steps)
+        run.notes.clear()
+
+
+def test_settings_must_match(server, path):
+    """M20: a journal of other settings is refused before anything is sent, and given back."""
+    train(make(server, path), 3, stop=0)
+    with pytest.raises(JournalError, match="rank = 4, not 8"):
+        make(server, path, rank=8)
+    with pytest.raises(JournalError, match="seed = 5, not 6"):
+        make(server, path, seed=6)
+    make(server, path).close("interrupted")
+
+
+def test_async_runs(server, path):
+    """M16 M20: the same with async for."""
+
+    async def main():
+        async with make(server, path, save_every=2) as run:
+            async for _ in run.steps_async(2):
+                await run.training.forward_backward_async([datum()], "cross_entropy")
+                await run.training.optim_step_async(adam())
+            return await run.save_async("end"), run.journal.state.checkpoints
+
+    saved, checkpoints = asyncio.run(main())
+    assert effects(server, saved) == [1, 2, 3, 4, 5, 6]
+    assert [c.next_step for c in checkpoints] == [2, 2]
+
+
+def test_a_given_service_stays_open(server, path):
+    """M20: Run closes only what it has made."""
+    with ServiceClient(base_url=server.url, api_key="tml-x") as service:
+        with Run(path, base_model=MODEL, rank=4, service=service) as run:
+            train(run, 1)
+        assert service.get_server_capabilities().supported_models
+        with pytest.raises(InvalidInputError, match="not both"):
+            Run(path, base_model=MODEL, service=service, base_url="embedded")
+
+
+def test_the_service_client_keeps_a_journal_itself(server, path):
+    """M20: ServiceClient(journal=…) and resume() are enough for a loop of one's own."""
+    with ServiceClient(base_url=server.url, api_key="tml-x", journal=path) as service:
+        assert service.resume() is None
+        first = service.create_lora_training_client(MODEL, rank=4)
+        first.forward_backward([datum()], "cross_entropy")
+        first.optim_step(adam()).result(10)
+        with pytest.raises(InvalidInputError, match="follows model"):
+            service.create_lora_training_client(MODEL, rank=4)
+        service.holder.session._owned = False
+    with ServiceClient(base_url=server.url, api_key="tml-x", journal=path) as service:
+        back = service.resume()
+        assert (back.how, back.next_step) == ("reattached", 0)
+        assert back.training.model_id == first.model_id
+        back.training.forward_backward([datum()], "cross_entropy")
+        back.training.optim_step(adam()).result(10)
+        back.training.optim_step(adam()).result(10)
+    assert [e.seq for e in server.app.log.training(first.model_id)] == [1, 2, 3]
+
+
+def test_the_journal_holds_no_secret(server, path):
+    """M20 M33: neither key nor data."""
+    with make(server, path, user_metadata={"token": "META-CANARY"}) as run:
+        train(run, 1)
+    text = path.read_text()
+    assert "tml-x" not in text
+    assert "CANARY" not in text
