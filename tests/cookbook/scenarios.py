@@ -107,6 +107,13 @@ def taught(outcome: Outcome) -> None:
     assert outcome.checkpoints[0]["state_path"].startswith("tinker://")
 
 
+def rolling(outcome: Outcome) -> None:
+    """Rolling checkpoints were saved between the periodic ones."""
+    learns(_NLL, 4)(outcome)
+    assert any(row.get("rolling") for row in outcome.checkpoints), outcome.checkpoints
+    assert outcome.checkpoints[-1]["name"] == "final"
+
+
 def evaluated(outcome: Outcome) -> None:
     """Held-out loss was measured by forward calls as well."""
     learns("train_mean_nll", 6)(outcome)
@@ -139,6 +146,11 @@ def _sl(*arguments: str) -> tuple[str, ...]:
         "learning_rate=3e-3",
         *arguments,
     )
+
+
+def _tiny(module: str, *arguments: str) -> tuple[str, ...]:
+    size = ("max_tokens=8", "max_steps=1", "eval_every=0")
+    return _recipe(module, "behavior_if_log_dir_exists=delete", *size, *arguments)
 
 
 _LOOP = (f"model_name={BASE}", "lora_rank=8", "save_every=2")
@@ -245,5 +257,41 @@ SCENARIOS = (
             "max_steps=3",
         ),
         learns("dpo_loss", 3),
+    ),
+    Scenario(
+        "rolling_checkpoints",
+        _sl(
+            "behavior_if_log_dir_exists=delete",
+            "max_steps=4",
+            "save_every=2",
+            "rolling_save_every=1",
+            "rolling_ttl_seconds=3600",
+        ),
+        rolling,
+        short=False,
+    ),
+    Scenario(
+        "guess_number",
+        _tiny("multiplayer_rl.guess_number.train", "batch_size=2", "group_size=2"),
+        trains(0),
+        short=False,
+    ),
+    Scenario(
+        "shorter",
+        _tiny("preference.shorter.train", "batch_size=2", "group_size=4"),
+        trains(1),
+        short=False,
+    ),
+    Scenario(
+        "on_policy_distillation",
+        _tiny(
+            "distillation.on_policy_distillation",
+            "dataset=tulu3",
+            "groups_per_batch=2",
+            "group_size=2",
+            "lora_rank=8",
+        ),
+        trains(1, "teacher_kl"),
+        short=False,
     ),
 )

@@ -20,7 +20,8 @@ ANSWERS = ("5", "6", "7")
 def main(model: str, log: str) -> None:
     """Train on random answers and record the state as a checkpoint to start from."""
     rng = random.Random(0)
-    rows = [json.loads(line) for line in Path("openai/gsm8k/main/train.jsonl").open()]
+    lines = Path("openai/gsm8k/main/train.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
     name = model_info.get_recommended_renderer_name(model)
     renderer = renderers.get_renderer(name, get_tokenizer(model))
     service = tinker.ServiceClient()

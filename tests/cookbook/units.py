@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -28,6 +29,7 @@ SHORT = (
 )
 
 Verdicts = dict[str, str]
+Groups = tuple[tuple[str, ...], ...]
 
 
 def fetch_source(place: Path) -> Path:
@@ -40,8 +42,10 @@ def fetch_source(place: Path) -> Path:
     return place / archive.name.removesuffix(".tar.gz")
 
 
-def fetch_official(place: Path) -> Path:
-    """Install the official SDK into a directory of its own, so that one environment serves both."""
+def fetch_official(place: Path) -> Path | None:
+    """Where the official SDK is; None when this environment has it, else a new directory."""
+    if importlib.util.find_spec("tinker") is not None:
+        return None
     target = place / "official"
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target)]
     subprocess.run([*pip, OFFICIAL], check=True)
@@ -60,6 +64,7 @@ def verdicts(
     for number, group in enumerate(groups):
         xml = report / f"{number}.xml"
         options = ["-q", "--tb=native", "-p", "no:cacheprovider", f"--junitxml={xml}"]
+        options.append("--continue-on-collection-errors")
         with (report / f"{number}.log").open("w") as out:
             subprocess.run(
                 [
@@ -97,8 +102,11 @@ def compare(place: Path, source: Path | None, official: Path | None, *, short: b
     source = source or fetch_source(place)
     official = official or fetch_official(place)
     groups = SHORT if short else LONG
-    theirs = verdicts(source.resolve(), str(official.resolve()), place / "units-official", groups)
-    ours = verdicts(source.resolve(), str(directory()), place / "units-ours", groups)
+    theirs = verdicts(source.resolve(), official, place / "units-official", groups)
+    ours = verdicts(source.resolve(), directory(), place / "units-ours", groups)
+    if not any(verdict == "passed" for verdict in theirs.values()):
+        print("the official SDK passes nothing; the comparison means nothing")
+        return 1
     print(f"unit tests with the official SDK: {dict(Counter(theirs.values()))}")
     print(f"unit tests with tinker-ext:       {dict(Counter(ours.values()))}")
     lost = [n for n, v in theirs.items() if v == "passed" and ours.get(n) != "passed"]

@@ -12,8 +12,29 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-MODELS = ("Qwen/Qwen3-8B", "Qwen/Qwen3-8B-Base", "Qwen/Qwen3-4B-Instruct-2507")
-SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>")
+MODELS = (
+    "Qwen/Qwen3-8B",
+    "Qwen/Qwen3-8B-Base",
+    "Qwen/Qwen3-4B-Instruct-2507",
+    "Qwen/Qwen3.5-4B",
+    "Qwen/Qwen3.5-9B",
+    "Qwen/Qwen3.5-9B-Base",
+    "Qwen/Qwen3.6-35B-A3B",
+)
+SPECIAL = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_response>",
+    "</tool_response>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+)
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
@@ -30,7 +51,7 @@ NOUNS = [
     "table",
     "cloud",
 ]
-VERBS = ["carries", "holds", "lights", "follows", "opens", "crosses", "hides", "warms"]
+VERBS = ("carries", "holds", "lights", "follows", "opens", "crosses", "hides", "warms")
 
 
 def build(place: Path) -> Path:
@@ -111,7 +132,7 @@ def _problem(rng: random.Random) -> tuple[str, int]:
 
 def _problems(place: Path, rng: random.Random) -> None:
     gsm = place / "openai/gsm8k"
-    for split, count in (("train", 64), ("test", 4)):
+    for split, count in (("train", 256), ("test", 4)):
         pairs = [_problem(rng) for _ in range(count)]
         rows = [{"question": q, "answer": f"We add them.\n#### {a}"} for q, a in pairs]
         _rows(gsm / "main" / f"{split}.jsonl", rows)
