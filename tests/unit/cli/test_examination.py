@@ -1,0 +1,135 @@
+"""The checks of `doctor`, each on a sick case."""
+
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+
+from tinker_ext.cli import examination
+from tinker_ext.cli.examination import clock, examine, variables
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch, tmp_path):
+    for name in ("TINKER_API_KEY", "TINKER_BASE_URL", "TINKER_CREDENTIAL_CMD"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def by_name(findings):
+    return {finding.name: finding for finding in findings}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_without_anything_it_points_to_the_embedded_server():
+    """M36: nothing configured is a warning with the way on, not a failure."""
+    found = by_name(examine(env={}))
+    assert found["server"].status == "warn"
+    assert found["embedded"].status == "ok"
+    assert found["versions"].status == "ok"
+
+
+def test_an_unreadable_setting_and_a_typing_error():
+    """M36: a variable that cannot be read fails; one that means nothing is suggested away."""
+    broken = list(variables({"TINKER_EXT_RETRY_ATTEMPTS": "many"}))
+    assert broken[0].status == "fail"
+    assert "TINKER_EXT_RETRY_ATTEMPTS" in broken[0].detail
+    typo = list(variables({"TINKER_EXT_RETRY_ATEMPTS": "3"}))
+    assert typo[0].status == "warn"
+    assert "TINKER_EXT_RETRY_ATTEMPTS" in typo[0].fix
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "localhost:8000", "http://", "http://x:notaport"])
+def test_a_url_that_is_none(url):
+    """M36: a malformed base URL ends the examination at once."""
+    found = by_name(examine(url, env={}))
+    assert found["server"].status == "fail"
+    assert "connection" not in found
+
+
+def test_nobody_listens():
+    """M36: a closed port is named, and later checks do not repeat it."""
+    found = by_name(examine(f"http://127.0.0.1:{free_port()}", env={}, timeout=2))
+    assert found["connection"].status == "fail"
+    assert found["connection"].fix
+    assert "health" not in found
+
+
+def test_https_on_a_plain_port():
+    """M36: a TLS handshake with a server that speaks none fails under its own name."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        import threading
+
+        def answer():
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(1000)
+                peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        parts = urlsplit(f"https://127.0.0.1:{server.getsockname()[1]}")
+        found = []
+        with pytest.raises(examination._Stop):
+            found.extend(collect(examination.network(parts, 2), found))
+        thread.join(5)
+    assert found[-1].name == "TLS"
+    assert found[-1].status == "fail"
+
+
+def collect(findings, into):
+    for finding in findings:
+        into.append(finding)
+    return []
+
+
+def test_a_name_that_does_not_exist():
+    """M36: a host that cannot be resolved is told apart from one that does not answer."""
+    found = by_name(examine("http://no-such-host.invalid", env={}, timeout=2))
+    assert found["name"].status == "fail"
+
+
+def test_a_dead_proxy(monkeypatch):
+    """M36: a proxy of the environment that does not answer is the culprit named."""
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("no_proxy", "")
+    found = by_name(examine("http://server.invalid", env={}, timeout=2))
+    assert found["proxy"].status == "fail"
+    assert "NO_PROXY" in found["proxy"].fix
+
+
+def test_a_credential_command_that_fails():
+    """M33: a broken TINKER_CREDENTIAL_CMD is found before anything is sent."""
+    env = {"TINKER_CREDENTIAL_CMD": "exit 3"}
+    found = by_name(examine(f"http://127.0.0.1:{free_port()}", env=env, timeout=2))
+    assert found["key"].status == "fail"
+
+
+def test_the_key_is_never_shown():
+    """M33: what doctor prints names where the key comes from, never the key."""
+    env = {"TINKER_API_KEY": "tml-canary-0123456789 "}
+    findings = list(examine(f"http://127.0.0.1:{free_port()}", env=env, timeout=2))
+    assert "canary" not in repr(findings)
+    assert any("white space" in finding.detail for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("date", "now", "status"),
+    [
+        ("Thu, 01 Jan 1970 00:01:40 GMT", 101.0, "ok"),
+        ("Thu, 01 Jan 1970 00:01:40 GMT", 500.0, "warn"),
+        ("Thu, 01 Jan 1970 00:10:00 GMT", 100.0, "warn"),
+        (None, 100.0, "info"),
+        ("nonsense", 100.0, "info"),
+    ],
+)
+def test_clocks(date, now, status):
+    """M36: clocks more than a minute apart are a warning; a server may keep its time to itself."""
+    assert [finding.status for finding in clock(date, now)] == [status]
