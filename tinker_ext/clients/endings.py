@@ -25,7 +25,9 @@ EXIT_SECONDS = 1.2
 Status = Literal["success", "errored", "interrupted"]
 
 _open: weakref.WeakKeyDictionary[Workspace, int] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_abandoned: set[LightFuture[None]] = set()
+# A signal or a finalizer may come while this thread holds it.
+_lock = threading.RLock()
 _handler_set = False
 
 
@@ -83,7 +85,10 @@ def abandon(workspace: Workspace) -> None:
     forget(workspace)
     if not workspace.retire_unused():
         with contextlib.suppress(RuntimeError):
-            workspace.runtime.submit(_close(workspace, "success", None))
+            closing = workspace.runtime.submit(_close(workspace, "success", None))
+            # Without this the end of the program, which often comes right after, would be faster.
+            _abandoned.add(closing)
+            closing.add_done_callback(_abandoned.discard)
 
 
 def watch(workspace: Workspace) -> None:
@@ -104,7 +109,7 @@ def close_all(status: str, seconds: float = EXIT_SECONDS) -> None:
     with _lock:
         mine = [w for w, pid in _open.items() if pid == os.getpid()]
         _open.clear()
-    closings = []
+        closings = list(_abandoned)
     for workspace in mine:
         if workspace.session.session_id is not None and isinstance(workspace.runtime, LoopThread):
             with contextlib.suppress(Exception):
@@ -144,4 +149,13 @@ def _on_sigterm(number: int, frame: FrameType | None) -> None:
     os.kill(os.getpid(), number)
 
 
+def _after_fork() -> None:
+    """Forget what threads of the parent held and were doing; a child has none of them."""
+    global _lock
+    _lock = threading.RLock()
+    _abandoned.clear()
+
+
 atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

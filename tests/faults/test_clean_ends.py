@@ -1,0 +1,102 @@
+"""Ctrl-C, SIGTERM, fork and the end of the interpreter: quick, quiet, and told to the server.
+
+By default a few moments of each kind; `END_POINTS=50` tries that many, and holds each end to 2 s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tinker_ext.mock import Server, Settings
+
+ROOT = Path(__file__).parents[2]
+DRIVER = Path(__file__).with_name("ends_driver.py")
+POINTS = int(os.environ.get("END_POINTS", "0"))
+NOISE = ("Task was destroyed", "Exception ignored", "never awaited", "Event loop is closed")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(Settings(session_ttl=3600)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def driver(server, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ends")
+    process = subprocess.Popen(
+        [sys.executable, str(DRIVER)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/generated"},
+    )
+
+    def order(shape, number=0, at=0):
+        errors = folder / "errors"
+        fields = {"url": server.url, "shape": shape, "signal": int(number), "at": at}
+        process.stdin.write(json.dumps({**fields, "errors": str(errors)}) + "\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline())
+        answer["noise"] = errors.read_text()
+        return answer
+
+    yield order
+    process.stdin.close()
+    process.wait(10)
+
+
+def reason(server, session_id):
+    status = server.app.world.sessions[session_id].status
+    return status["reason"]["type"] if status["type"] == "client_finished" else status["type"]
+
+
+def hold(seconds):
+    """The time limit holds on a machine that does nothing else; a hang is found anyway."""
+    if POINTS:
+        assert seconds < 2
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("shape", ["plain", "block", "loop", "run"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_any_moment_ends_the_session_as_interrupted(server, driver, shape, number):
+    """M21: one traceback of the user's own at most, and the server knows why."""
+    calm = driver(shape)
+    assert calm["code"] == 0
+    assert calm["noise"] == ""
+    assert reason(server, calm["session"]) == "success"
+    few = random.Random(f"{shape} {number}")
+    moments = few.sample(range(1, calm["events"]), min(POINTS or 1, calm["events"] - 1))
+    for at in sorted(moments):
+        end = driver(shape, number, at)
+        told = f"{shape}, signal {number} at {at}: {end}"
+        assert end["code"] == -number, told
+        assert reason(server, end["session"]) == "interrupted", told
+        assert not [text for text in NOISE if text in end["noise"]], told
+        if number == signal.SIGINT:
+            assert end["noise"].rstrip().endswith("KeyboardInterrupt"), told
+            # asyncio turns the interrupt into a cancellation and back: two of the user's own.
+            assert end["noise"].count("Traceback") <= (2 if shape == "loop" else 1), told
+        else:
+            assert end["noise"] == "", told
+        hold(end["seconds"])
+
+
+@pytest.mark.parametrize("shape", ["pending", "forked"])
+def test_the_interpreter_ends_with_work_under_way(server, driver, shape):
+    """M21: 350 calls that nobody waits for neither delay nor garble the end; nor does a fork."""
+    for _ in range(POINTS or 1):
+        end = driver(shape)
+        assert end["code"] == 0, end
+        assert end["noise"] == "", end
+        assert reason(server, end["session"]) == "success"
+        hold(end["seconds"])
