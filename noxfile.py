@@ -155,7 +155,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def wheel(session: nox.Session) -> None:
-    """Install the wheel alone in a clean environment: what it pulls, how large, and that it works."""
+    """Install the wheel in a clean environment: what it pulls, how large, that it works."""
     install(session, "build")
     session.run("python", "tests/wheel.py")
 
