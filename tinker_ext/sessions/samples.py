@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
-import numpy as np
-import orjson
 
 from tinker_ext._transport import (
     AdaptiveLimit,
@@ -31,7 +29,7 @@ from tinker_ext._transport import (
 from tinker_ext._wire import requests
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.operations import operation
-from tinker_ext._wire.requests import PLAIN, SampleOptions
+from tinker_ext._wire.requests import SampleOptions
 from tinker_ext.batch.sizes import prompt_size
 from tinker_ext.errors import (
     APIConnectionError,
@@ -41,9 +39,9 @@ from tinker_ext.errors import (
 )
 from tinker_ext.futures.future import LightFuture
 from tinker_ext.futures.link import Link
-from tinker_ext.futures.outcome import broken
 from tinker_ext.futures.pending import Entry
 from tinker_ext.futures.polling import wait_for
+from tinker_ext.sessions.sampled import finished, read_promise
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.sampling import SampleResponse, SamplingParams
 
@@ -171,6 +169,8 @@ class SamplePool:
         self._bytes = ByteBudget(link.config.sample_bytes_in_flight)
         self.limit = AdaptiveLimit(cap=link.config.sample_concurrency, on_change=self._grown)
         self._most_polls = min(link.config.poll_connections, _spare_descriptors())
+        self._progress = 0.0
+        self._stuck_timer: asyncio.TimerHandle | None = None
         self._closed: TinkerError | None = None
         self.on_cancelled: Callable[[str], object] | None = None
         """Called with the request id of a sample that was given up after it was accepted."""
@@ -230,6 +230,9 @@ class SamplePool:
                 continue
             self._in_flight[sample] = None
             self._link.book.add(sample)
+            if self._stuck_timer is None:
+                self._progress = loop.time()
+                self._watch_progress(loop)
             sample.task = self._link.runtime.spawn(self._run(sample))
 
     def _most_in_flight(self) -> int:
@@ -248,6 +251,25 @@ class SamplePool:
         sample.task = None
         if self._queue:
             self._pump()
+
+    def _watch_progress(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give everything up when no sample has moved for the whole progress timeout."""
+        patience = self._link.config.progress_timeout
+        self._stuck_timer = None
+        if not self._in_flight:
+            return
+        if loop.time() - self._progress >= patience:
+            self._give_up(patience)
+            return
+        self._stuck_timer = loop.call_at(self._progress + patience, self._watch_progress, loop)
+
+    def _give_up(self, patience: float) -> None:
+        for sample in [*self._in_flight, *self._queue]:
+            error = APIConnectionError(
+                None, f"Sampling is stuck: no sample was accepted or finished for {patience:.0f} s."
+            )
+            if sample.result.fail(error.with_context(operation="asample")):
+                self._cancel(sample)
 
     def _expire(self, sample: Sample) -> None:
         now = asyncio.get_running_loop().time()
@@ -276,6 +298,7 @@ class SamplePool:
                     if not sample.source.resubmit or tries > RESUBMITS:
                         raise
                     sample.seq_id = sample.request_id = None  # a new request, a new number
+            self._progress = asyncio.get_running_loop().time()
             sample.result.settle(value)
         except asyncio.CancelledError:
             sample.result.fail(self._closed) if self._closed else sample.result.cancel()
@@ -306,7 +329,7 @@ class SamplePool:
         assert isinstance(value, SampleResponse)
         if completions is not None:
             completions.fetched(request_id)
-        return finished(value, sample, sequence_ids)
+        return finished(value, sample.prompt, sample.options, sequence_ids)
 
     async def _post(self, sample: Sample) -> tuple[str, list[str] | None, float]:
         """Send a sample until the server takes it."""
@@ -335,10 +358,11 @@ class SamplePool:
             sample.attempt += 1
             if reply is not None and 200 <= reply.status < 300:
                 connection.budget.note(Lane.SAMPLE, ok=True, started=started)
+                self._progress = started
                 self.limit.accepted(in_flight=len(self._in_flight))
                 if source.completions is None:
                     self._widen(connection)
-                return (*_read_promise(reply), reply.elapsed)
+                return (*read_promise(reply), reply.elapsed)
             failures += 1
             await self._pause(sample, reply, error, started, failures, size)
 
@@ -422,6 +446,8 @@ class SamplePool:
     def close(self, error: TinkerError) -> None:
         """End all samples; on the loop."""
         self._closed = error
+        if self._stuck_timer is not None:
+            self._stuck_timer.cancel()
         for sample in [*self._incoming, *self._queue, *self._in_flight]:
             if sample.timer is not None:
                 sample.timer.cancel()
@@ -453,46 +479,3 @@ def _spare_descriptors() -> int:
         return 1 << 16
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 16 if soft == resource.RLIM_INFINITY else max(64, soft * 3 // 4 - 128)
-
-
-def _read_promise(reply: Reply) -> tuple[str, list[str] | None]:
-    try:
-        body = orjson.loads(reply.content)
-        request_id = body["request_id"]
-        sequence_ids = body.get("sample_sequence_ids")
-        if not isinstance(request_id, str) or not request_id:
-            raise ValueError(f"request_id is {request_id!r}")
-        if sequence_ids is not None and not all(isinstance(item, str) for item in sequence_ids):
-            raise ValueError("sample_sequence_ids are not strings")
-        return request_id, sequence_ids
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise broken(
-            reply.status, reply.headers, reply.content, "UntypedAPIFuture", None, error
-        ) from error
-
-
-def finished(
-    value: SampleResponse, sample: Sample, sequence_ids: list[str] | None
-) -> SampleResponse:
-    """Give the sequences their ids, and prompt logprobs their place for the first token."""
-    if sequence_ids is not None and len(sequence_ids) == len(value.sequences):
-        for sequence, sequence_id in zip(value.sequences, sequence_ids, strict=True):
-            # Just decoded and not seen by anybody else: cheaper than a copy per sequence.
-            object.__setattr__(sequence, "sequence_id", sequence_id)
-    logprobs = value.prompt_logprobs_np
-    if logprobs is not None and sample.options is not PLAIN:
-        wants_all = sample.options.prompt_logprobs_last_n is None
-        if wants_all and len(logprobs) == _text_length(sample.prompt) - 1:
-            # Some servers leave the first token out, which has no logprob.
-            padded = np.empty(len(logprobs) + 1, np.float32)
-            padded[0] = np.nan
-            padded[1:] = logprobs
-            return attrs.evolve(value, prompt_logprobs_np=padded)
-    return value
-
-
-def _text_length(prompt: ModelInput) -> int:
-    try:
-        return prompt.length
-    except ValueError:
-        return -1

@@ -178,3 +178,27 @@ def test_retry_config_has_the_known_fields():
     """M16: RetryConfig takes what the official one takes, and pickles."""
     config = RetryConfig(max_connections=5, progress_timeout=1.0, jitter_factor=0.1)
     assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_sampling_without_any_progress_ends():
+    """M22 M23: no sample moved for the progress timeout: all end, and say so."""
+
+    async def scenario():
+        def deaf(operation, body, request):
+            return (503, {}) if operation == "asample" else None
+
+        config = Config(progress_timeout=600.0)
+        async with client(StubServer(deaf), config=config) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            futures = [sampler.sample(PROMPT, 1, PARAMS) for _ in range(100)]
+            ends = await asyncio.gather(*map(_value, futures), return_exceptions=True)
+            assert service.pending() == []
+            return ends, asyncio.get_running_loop().time()
+
+    ends, now = run(scenario)
+    assert all("stuck" in str(end) for end in ends)
+    assert 600 <= now < 700
+
+
+async def _value(future):
+    return await future
