@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tinker_ext.mock.engine import model
+import tinker_ext.mock.engine.model as model
 from tinker_ext.mock.engine.base import UNEMBED, BaseModel
 from tinker_ext.mock.engine.layers import recent_bias, rms_norm
 from tinker_ext.mock.engine.tiles import ROWS, Array, padded_length

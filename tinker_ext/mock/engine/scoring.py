@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import attrs
 import numpy as np
 
-from tinker_ext.mock.engine import model, unembed
+import tinker_ext.mock.engine.model as model
+import tinker_ext.mock.engine.unembed as unembed
 from tinker_ext.mock.engine.base import UNEMBED, BaseModel
 from tinker_ext.mock.engine.choose import choose, log_softmax, top
 from tinker_ext.mock.engine.data import check_tokens

@@ -14,7 +14,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from tinker_ext.mock.engine import model, unembed
+import tinker_ext.mock.engine.model as model
+import tinker_ext.mock.engine.unembed as unembed
 from tinker_ext.mock.engine.base import UNEMBED, BaseModel
 from tinker_ext.mock.engine.data import Datum, Outputs, targets_of
 from tinker_ext.mock.engine.lora import LoraParameters, LoraSpec
