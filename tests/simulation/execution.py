@@ -279,7 +279,7 @@ def _judge(plan: Plan, outcome: Outcome, network: Network, model_id: str) -> Non
     if len(set(numbers)) != len(numbers) or numbers != sorted(numbers):
         outcome.wrong.append(f"numbers took effect as {numbers}")
     expected = expected_effects(program(plan.number))
-    if outcome.ended_early:
+    if outcome.ended_early or (plan.seq == "ignore" and outcome.expired):
         if not _is_subsequence(names, expected):
             outcome.wrong.append(f"effects {names} are not part of {expected}")
         return

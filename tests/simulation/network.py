@@ -208,7 +208,7 @@ class Network(httpx.AsyncBaseTransport):
         """Hand a request to the server; a restart meanwhile cuts the connection."""
         if asyncio.get_running_loop().time() < self._down_until:
             raise httpx.ConnectError("connection refused")
-        task = asyncio.ensure_future(_answered(self.app, request))
+        task = asyncio.ensure_future(answered(self.app, request))
         self._deliveries.add(task)
         try:
             return await task
@@ -260,7 +260,7 @@ def _cut() -> httpx.TransportError:
     return httpx.RemoteProtocolError("peer closed connection without sending complete body")
 
 
-async def _answered(app: App, request: httpx.Request) -> httpx.Response:
+async def answered(app: App, request: httpx.Request) -> httpx.Response:
     """The reply of an ASGI application; httpx's own transport looks for trio on every request."""
     scope = {
         "type": "http",

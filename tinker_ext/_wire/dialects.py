@@ -199,7 +199,7 @@ def _wire(asked: str | None, source: str, protobuf: bool) -> Wire:
 
 def _seq(base_url: str, reply: Mapping[str, Any] | None, asked: str | None, modern: bool) -> Seq:
     name = asked or (reply or {}).get("seq_ids")
-    if name:
+    if name and isinstance(name, str):
         if name in _SEQ_NAMES:
             return _SEQ_NAMES[name]
         if asked:

@@ -34,6 +34,8 @@ from tinker_ext.types.sampling import (
 from tinker_ext.types.tensor_data import TensorData
 
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY
+_NUMBERS = (int, float)
+_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def dumps(body: Any) -> bytes:
@@ -166,7 +168,7 @@ def decode_tensor(body: Any) -> TensorData:
         array = _integers(body["data"])
     else:
         raise ValueError(f"unknown dtype {dtype!r}")
-    shape = body.get("shape")
+    shape = _shape(body.get("shape"))
     if body.get("sparse_crow_indices") is not None:
         return TensorData(
             array, dtype, shape, body["sparse_crow_indices"], body["sparse_col_indices"]
@@ -205,14 +207,18 @@ def _sequence(body: Any) -> SampledSequence:
         sequence_id=body.get("sequence_id") or "",
         tokens_np=tokens,
         logprobs_np=values,
-        topk_logprobs_np=_topk(body.get("topk_logprobs") or body.get("topk_sampled_logprobs")),
+        topk_logprobs_np=_topk(
+            body.get("topk_logprobs") or body.get("topk_sampled_logprobs"), len(tokens)
+        ),
     )
 
 
-def _topk(rows: Any) -> TopkLogprobs | None:
+def _topk(rows: Any, positions: int | None = None) -> TopkLogprobs | None:
     """Per position null or a list of [token id, logprob] → two (n, k) tables."""
     if not rows:
         return None
+    if not isinstance(rows, list) or positions not in (None, len(rows)):
+        raise ValueError(f"expected a list of {positions} rows of top-k logprobs")
     k = max((len(row) for row in rows if row), default=0)
     if k == 0:
         return None
@@ -220,6 +226,8 @@ def _topk(rows: Any) -> TopkLogprobs | None:
     values = np.full((len(rows), k), EMPTY_CELL, np.float32)
     for i, row in enumerate(rows):
         for j, (token, logprob) in enumerate(row or ()):
+            if type(token) is not int or type(logprob) not in _NUMBERS or abs(logprob) > _FLOAT32:
+                raise ValueError(f"expected [token id, logprob], got {[token, logprob]!r:.100}")
             ids[i, j], values[i, j] = token, logprob
     return TopkLogprobs(ids, values)
 
@@ -230,6 +238,7 @@ def _floats(values: Any) -> npt.NDArray[np.float32]:
     array = np.array(values)
     if array.ndim != 1:
         raise ValueError("expected a flat list of numbers")
+    _refuse_bools(values)
     if array.dtype.kind == "O" and all(v is None or type(v) in (int, float) for v in values):
         return array.astype(np.float32)  # null becomes NaN
     if array.size and array.dtype.kind not in "fi":
@@ -249,7 +258,22 @@ def _integers(values: Any) -> npt.NDArray[np.int64]:
         return np.zeros(0, np.int64)
     if array.ndim != 1 or array.dtype.kind != "i":
         raise ValueError(f"expected a flat list of integers, got {array.dtype} {array.shape}")
+    _refuse_bools(values)
     return array.astype(np.int64, copy=False)
+
+
+def _refuse_bools(values: list[Any]) -> None:
+    """Refuse true and false, which numpy takes for numbers where real ones stand beside them."""
+    if bool in set(map(type, values)):
+        raise ValueError("expected a list of numbers, got true or false among them")
+
+
+def _shape(value: Any) -> list[int] | None:
+    if value is not None and not (
+        isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)
+    ):
+        raise ValueError(f"expected a shape, got {value!r:.100}")
+    return value
 
 
 def _number(value: Any) -> float:

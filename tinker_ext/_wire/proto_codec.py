@@ -33,6 +33,8 @@ _ZSTD_HEADERS: Final = (*_HEADERS, ("Content-Encoding", "zstd"))
 _FLOAT32: Final = pb.DTYPE_FLOAT32
 _INT64: Final = pb.DTYPE_INT64
 _INT32_MAX: Final = 2**31 - 1
+_NAMELESS_DATUMS: Final = 1 << 16
+"""A few bytes may announce so many outputs without content; more would only fill memory."""
 
 
 def encode_forward(
@@ -103,7 +105,9 @@ def _record(record: Any) -> list[dict[str, TensorData]]:
     if count > _INT32_MAX:
         raise ValueError(f"{count} datums")
     if not columns:
-        return [{} for _ in range(count)] if count <= 1 << 20 else []
+        if count > _NAMELESS_DATUMS:
+            raise ValueError(f"{count} datums without a tensor")
+        return [{} for _ in range(count)]
     names = list(columns)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -215,16 +219,18 @@ def _sequence(message: Any) -> SampledSequence:
         sequence_id="",
         tokens_np=tokens,
         logprobs_np=logprobs,
-        topk_logprobs_np=_topk(message.topk_sampled_logprobs)
+        topk_logprobs_np=_topk(message.topk_sampled_logprobs, len(tokens))
         if message.HasField("topk_sampled_logprobs")
         else None,
     )
 
 
-def _topk(message: Any) -> TopkLogprobs | None:
+def _topk(message: Any, positions: int | None = None) -> TopkLogprobs | None:
     n, k = message.length, message.k
     if n == 0 or k == 0:
         return None
+    if positions not in (None, n):
+        raise ValueError(f"{n} rows of top-k logprobs for {positions} tokens")
     ids = _values(message.token_ids, pb.DTYPE_INT32)
     values = _values(message.logprobs, _FLOAT32)
     if ids.size != n * k or values.size != n * k:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tinker_ext._reply_parts import ReplyParts
 from tinker_ext.batch.metrics import reduce_metrics
-from tinker_ext.errors import InvalidInputError
+from tinker_ext.errors import APIResponseValidationError, InvalidInputError
 from tinker_ext.types.outputs import ForwardBackwardOutput
 
 
-def merge(outputs: Sequence[ForwardBackwardOutput]) -> ForwardBackwardOutput:
+def merge(
+    outputs: Sequence[ForwardBackwardOutput], counts: Sequence[int] | None = None
+) -> ForwardBackwardOutput:
     """One result for the whole call, as if the batch had not been cut.
 
     A single chunk goes the same way as many, so that metrics do not change their names with the
@@ -17,12 +20,22 @@ def merge(outputs: Sequence[ForwardBackwardOutput]) -> ForwardBackwardOutput:
 
     Args:
         outputs: Results of the chunks, in the order of the data.
+        counts: How many datums each chunk had; without it the numbers are not compared.
 
     Raises:
         InvalidInputError: There are no results.
+        APIResponseValidationError: The server answered for more or fewer datums than it got.
     """
     if not outputs:
         raise InvalidInputError("There are no chunk results to merge.")
+    for output, count in zip(outputs, counts or (), strict=counts is not None):
+        # A server may leave outputs out altogether; some of them would belong to other datums.
+        if len(output.loss_fn_outputs) not in (0, count):
+            raise APIResponseValidationError(
+                ReplyParts(200, {}, b"", None),
+                None,
+                f"The server gave {len(output.loss_fn_outputs)} outputs for {count} datums.",
+            )
     return ForwardBackwardOutput(
         loss_fn_output_type=outputs[0].loss_fn_output_type,
         loss_fn_outputs=[item for output in outputs for item in output.loss_fn_outputs],

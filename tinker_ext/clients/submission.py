@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -128,7 +129,7 @@ class Submission:
         self, ticket: Ticket, makers: Sequence[ForwardChunk]
     ) -> LightFuture[ForwardBackwardOutput]:
         plain: Sequence[MakePayload] = makers
-        return self.turns.arm(ticket, plain, merge)
+        return self.turns.arm(ticket, plain, _merging(makers))
 
     def _chunks(
         self,
@@ -207,12 +208,12 @@ class Submission:
     ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
         evaluation = custom_loss.evaluate(function, data, forward)
         linear = custom_loss.backward_data(data, evaluation.gradients)
-        makers: Sequence[MakePayload] = self._chunks(
-            linear, "cross_entropy", None, False, self._dialect()
-        )
+        chunks = self._chunks(linear, "cross_entropy", None, False, self._dialect())
+        makers: Sequence[MakePayload] = chunks
+        merged = _merging(chunks)
 
         def combine(values: list[Any]) -> ForwardBackwardOutput:
-            return custom_loss.with_custom_loss(merge(values), evaluation)
+            return custom_loss.with_custom_loss(merged(values), evaluation)
 
         return AwaitableConcurrentFuture(self.turns.arm(ticket, makers, combine))
 
@@ -220,6 +221,11 @@ class Submission:
         for ticket in tickets:
             if ticket.makers is None:
                 self.turns.drop(ticket)
+
+
+def _merging(makers: Sequence[ForwardChunk]) -> Callable[[list[Any]], ForwardBackwardOutput]:
+    """Joins the results of these chunks, without keeping their data."""
+    return functools.partial(merge, counts=[len(make.data) for make in makers])
 
 
 def _encode_all(makers: Sequence[ForwardChunk], wire: Wire) -> None:

@@ -43,7 +43,7 @@ SDK_VERSION = "0.36.0"
 """Level of the API that this package speaks; servers choose features by it."""
 
 _MISSING = frozenset({404, 405, 501})
-_BAD_BODY = (ValueError, KeyError, TypeError, AttributeError)
+_BAD_BODY = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
 
 
 class _SwitchableCredentials:

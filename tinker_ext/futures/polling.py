@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._transport import Call, Fail, Lane, Reply, Retry, RetryRule, sent_of, verdict
 from tinker_ext._transport.faults import LaneBusyError
 from tinker_ext._wire.dialects import Wire
@@ -12,6 +13,7 @@ from tinker_ext._wire.operations import OPERATIONS, Operation, operation
 from tinker_ext._wire.records import decoder, is_binary
 from tinker_ext.errors import (
     APIConnectionError,
+    APIResponseValidationError,
     APITimeoutError,
     BillingError,
     TinkerError,
@@ -103,6 +105,7 @@ class _Poll:
         "_pace",
         "_request_id",
         "_roundtrip",
+        "_told_size",
     )
 
     def __init__(
@@ -133,6 +136,7 @@ class _Poll:
         self._broken = 0
         self._pace = FIRST_PACE_SECONDS
         self._held = 0
+        self._told_size = False
         entry.stage = "waiting"
         entry.attempt = 0
         entry.request_id = request_id
@@ -190,6 +194,9 @@ class _Poll:
                 await asyncio.sleep(min(pause, max(0.0, entry.deadline - now)))
         elif isinstance(answer, outcomes.MetadataOnly):
             self.release()
+            if self._told_size:
+                raise self._told(_only_metadata())
+            self._told_size = True
             await self._link.response_bytes.acquire(answer.size)
             self._held = answer.size
             self._metadata_only = False
@@ -281,3 +288,11 @@ class _Poll:
             attempts=self._entry.attempt,
             elapsed=self._loop.time() - self._entry.started,
         )
+
+
+def _only_metadata() -> APIResponseValidationError:
+    return APIResponseValidationError(
+        ReplyParts(200, {}, b"", None),
+        None,
+        "The server announced the result again where it was asked to send it.",
+    )

@@ -76,6 +76,7 @@ class Turns:
         self._in_flight: dict[int, Post] = {}
         self._carried: dict[Post, None] = {}
         self._unsettled: deque[Post] = deque()
+        self._untold: Post | None = None
         self._bytes = ByteBudget(link.config.train_bytes_in_flight)
         self._closed: TinkerError | None = None
         self._delivery = Delivery(link, self._has_later)
@@ -195,6 +196,10 @@ class Turns:
         except asyncio.CancelledError:
             self._end(ticket, error=self._closed)
             raise
+        if self._untold is not None:
+            lost, self._untold = self._untold, None
+            self._end(ticket, error=held_back(lost))
+            return
         if ticket.result.done():  # cancelled while earlier posts were settled: nothing was sent
             self._link.book.discard(entry)
             return
@@ -336,8 +341,12 @@ class Turns:
 
     def _hold_back(self, lost: Post) -> None:
         """Send nothing that was submitted before its caller could know of the loss."""
-        for ticket in list(self._queue):
+        waiting = [ticket for ticket in self._queue if not ticket.result.done()]
+        for ticket in waiting:
             self._end(ticket, error=held_back(lost))
+        gone = lost.ticket is None or lost.ticket.result.done()
+        if gone and not waiting:
+            self._untold = lost  # its caller had left; the next one is told
 
     def _give_back(self, post: Post) -> None:
         """Use the number of a post that had no effect again, or fill it."""

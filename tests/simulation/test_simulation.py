@@ -1,0 +1,50 @@
+"""The short form of `tests/simulation/run.py`: every step takes effect once, in order, or is told.
+
+A failure prints the seed; `python tests/simulation/run.py --first SEED --seeds 1 --trace` replays
+it.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+from simulation.execution import PROFILES, Plan, execute, reference
+from simulation.network import KINDS
+
+SEEDS = 300
+BATCH = 30
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_each_step_takes_effect_once(first):
+    """M19 M20 M22: lost, repeated, late, refused or restarted: weights bit-equal, nothing left."""
+    outcomes = [execute(seed) for seed in range(first, first + BATCH)]
+    gc.collect()
+    assert {outcome.plan.seed: outcome.wrong for outcome in outcomes if outcome.wrong} == {}
+    assert sum(outcome.faults for outcome in outcomes) > BATCH
+
+
+def test_seeds_cover_the_ground():
+    """The plans of the seeds cover profiles, wires, patience and every kind of fault."""
+    plans = [Plan.of(seed) for seed in range(SEEDS)]
+    assert {plan.seq for plan in plans} == set(PROFILES)
+    assert {plan.wire for plan in plans} == {None, "json", "proto"}
+    assert {kind for plan in plans for kind in plan.weather.kinds} == set(KINDS)
+    assert {plan.ahead for plan in plans} == {True, False}
+
+
+def test_one_seed_is_one_execution():
+    """The same seed makes the same requests, meets the same faults and ends at the same time."""
+    first, second = execute(7), execute(7)
+    assert first.trace
+    assert (first.trace, first.requests, first.seconds) == (
+        second.trace,
+        second.requests,
+        second.seconds,
+    )
+
+
+def test_programs_lead_to_different_weights():
+    """The comparison of weights can tell programs apart."""
+    assert len({reference(number, "json") for number in range(6)}) == 6
