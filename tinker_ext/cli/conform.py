@@ -9,9 +9,10 @@ from tinker_ext.cli.lazy import Command, screen_of
 
 EXAMPLES = """
 tinker-ext conform http://127.0.0.1:8000
-tinker-ext conform http://127.0.0.1:8000 --only seq --only sampling.seed
+tinker-ext conform http://127.0.0.1:8000 --only seq --only sample.seed
 tinker-ext conform http://127.0.0.1:8000 --json > report.json
 tinker-ext conform embedded                                   # ours, in this process
+tinker-ext conform --matrix "mine 1.2=report.json" --matrix other=other.json > servers.md
 """
 
 
@@ -25,6 +26,29 @@ def _names(context: click.Context, _: click.Parameter, value: bool) -> None:
     context.exit()
 
 
+def _matrix(context: click.Context, _: click.Parameter, value: tuple[str, ...]) -> None:
+    if not value or context.resilient_parsing:
+        return
+    import json
+    from pathlib import Path
+
+    from tinker_ext.conform import Report, matrix
+
+    reports = []
+    for pair in value:
+        name, equals, file = pair.rpartition("=")
+        try:
+            reports.append(
+                (name if equals else file, Report.from_dict(json.loads(Path(file).read_text())))
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CommandError(
+                f"{file} is no report: {error}", "Make one with `tinker-ext conform URL --json`."
+            ) from None
+    click.echo(matrix(reports), nl=False)
+    context.exit()
+
+
 @click.command(cls=Command, name="conform", examples=EXAMPLES)
 @click.argument("url")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
@@ -35,6 +59,9 @@ def _names(context: click.Context, _: click.Parameter, value: bool) -> None:
               help="Bodies to send; by default what the server asks for.")  # fmt: skip
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_names,
               help="Show the names of the checks and exit.")  # fmt: skip
+@click.option("--matrix", multiple=True, is_eager=True, expose_value=False, callback=_matrix,
+              metavar="NAME=FILE",
+              help="Print JSON reports side by side as a Markdown table and exit.")  # fmt: skip
 @click.pass_context
 def command(
     context: click.Context,

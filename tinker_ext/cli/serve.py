@@ -104,7 +104,7 @@ def command(context: click.Context, /, **options: Any) -> None:
     """Run the embedded server on a port: a real, tiny Tinker.
 
     It trains a small transformer with LoRA on this machine; the loss falls, samples change and
-    checkpoints restore. Stop it with Ctrl-C.
+    checkpoints restore. Ctrl-C stops it, with exit code 0.
     """
     screen = screen_of(context)
     settings = settings_from(options)
