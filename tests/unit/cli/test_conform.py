@@ -1,0 +1,42 @@
+"""`tinker-ext conform`: report, exit code, and reports side by side."""
+
+import json
+
+from tinker_ext.cli.run import run
+
+
+def test_a_report_for_people_and_one_for_programs(capsys):
+    """M36: pass is exit code 0; `--json` prints everything as data."""
+    assert run(["conform", "embedded", "--only", "service.healthz"]) == 0
+    assert "pass    healthz" in capsys.readouterr().out
+    assert run(["conform", "embedded", "--only", "service", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["counts"]["fail"] == 0
+    assert {result["name"].partition(".")[0] for result in report["results"]} == {"service"}
+
+
+def test_a_typo_is_told(capsys):
+    """M36: an unknown check ends with the groups there are."""
+    assert run(["conform", "embedded", "--only", "servce"]) != 0
+    assert "servce" in capsys.readouterr().err
+
+
+def test_reports_side_by_side(capsys, tmp_path):
+    """M28: the table of docs/servers.md comes from a command."""
+    run(["conform", "embedded", "--only", "service.healthz", "--json"])
+    file = tmp_path / "report.json"
+    file.write_text(capsys.readouterr().out)
+    assert run(["conform", "--matrix", f"mine 1.0={file}", "--matrix", f"other={file}"]) == 0
+    table = capsys.readouterr().out
+    assert table.startswith("| check | what the server does | mine 1.0 | other |")
+    assert "| service.healthz | answers healthz with a status | yes | yes |" in table
+
+
+def test_a_file_that_is_no_report_is_told(capsys, tmp_path):
+    """M36: the error names the file and the command that makes one."""
+    file = tmp_path / "other.json"
+    file.write_text("[]")
+    assert run(["conform", "--matrix", f"x={file}"]) == 1
+    error = capsys.readouterr().err
+    assert "other.json" in error
+    assert "--json" in error
