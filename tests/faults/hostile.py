@@ -54,7 +54,7 @@ class Hostile(httpx.AsyncBaseTransport):
                 self._target = None
             reply = self._spoil(response)
             self.spoiled.append(reply)
-            response = _response(reply)
+            response = as_it_is(reply)
         if name == "retrieve_future":
             kind = response.headers.get("content-type", "")
             self.last = Reply(
@@ -84,7 +84,8 @@ class _Raw(httpx.AsyncByteStream):
         yield self._content
 
 
-def _response(reply: Reply) -> httpx.Response:
+def as_it_is(reply: Reply) -> httpx.Response:
+    """The reply byte for byte; httpx would unpack a body that is given to it."""
     return httpx.Response(reply.status, headers=reply.headers, stream=_Raw(reply.content))
 
 
@@ -275,7 +276,7 @@ def _lie(call: Call, value: Any, reply: Reply | None) -> str | None:
     if reply is None or "protobuf" in reply.headers["content-type"]:
         return None
     if call is _forward_backward:
-        return _checked(_same_outputs, value, reply)
+        return _checked(same_outputs, value, reply)
     if call is _sample:
         return _checked(_same_sample, value, reply)
     return None
@@ -307,7 +308,7 @@ def _same_tensor(tensor: Any, body: Any) -> None:
     )
 
 
-def _same_outputs(value: Any, body: Any) -> None:
+def same_outputs(value: Any, body: Any) -> None:
     assert len(body["loss_fn_outputs"]) == 2, "two datums were sent"
     for ours, theirs in zip(value.loss_fn_outputs, body["loss_fn_outputs"], strict=True):
         assert ours.keys() == theirs.keys(), "names"

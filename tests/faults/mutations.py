@@ -111,7 +111,7 @@ def _bend(rng: random.Random, body: Any) -> tuple[Any, str]:
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         places = list(_places(body))
         if not places:
-            return rng.choice(STRANGE_JSON), "replaced"
+            return copy.deepcopy(rng.choice(STRANGE_JSON)), "replaced"
         holder, key = rng.choice(places)
         name, change = rng.choice(_CHANGES)
         change(rng, holder, key)
@@ -124,7 +124,7 @@ def _drop(rng: random.Random, holder: Any, key: Any) -> None:
 
 
 def _swap(rng: random.Random, holder: Any, key: Any) -> None:
-    holder[key] = rng.choice(STRANGE_JSON)
+    holder[key] = copy.deepcopy(rng.choice(STRANGE_JSON))
 
 
 def _rename(rng: random.Random, holder: Any, key: Any) -> None:
