@@ -177,6 +177,10 @@ class LightFuture(concurrent.futures.Future[T]):
             finally:
                 if self._state == _PENDING:
                     self.remove_done_callback(wake)
+        else:
+            # Tasks made before this await run first, as with any future of another thread: a
+            # checkpoint started in the background must not fall behind a later one.
+            yield
         if self._state == _CANCELLED:
             raise asyncio.CancelledError
         return self._value()
@@ -269,7 +273,7 @@ class AwaitableConcurrentFuture(APIFuture[T]):
 
     async def result_async(self, timeout: float | None = None) -> T:
         """Async form of `result`."""
-        if timeout is None:
+        if timeout is None or self._future.done():
             return await _wait(self._future)
         async with asyncio.timeout(timeout):
             return await _wait(self._future)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import pickle
@@ -18,6 +19,7 @@ from tinker_ext import (
     compat,
     types,
 )
+from tinker_ext.futures.future import AwaitableConcurrentFuture, LightFuture
 
 # Replaced on the class by the cookbook's tracing and capture.
 TRACED = {
@@ -105,3 +107,22 @@ def test_the_stand_in_is_the_same_class():
 
     assert tinker.SamplingClient is SamplingClient
     assert tinker.TrainingClient is TrainingClient
+
+
+def test_awaiting_a_finished_future_lets_other_tasks_run():
+    """M30: a background task made before the await (a rolling checkpoint) gets its turn first."""
+    light: LightFuture[int] = LightFuture()
+    light.settle(1)
+    order = []
+
+    async def background() -> None:
+        order.append("background")
+
+    async def main() -> None:
+        task = asyncio.create_task(background())
+        order.append(await AwaitableConcurrentFuture(light))
+        order.append(await AwaitableConcurrentFuture(light).result_async(timeout=0))
+        await task
+
+    asyncio.run(main())
+    assert order == ["background", 1, 1]
