@@ -35,7 +35,7 @@ REDOCLY_ARGS = ["--config", "openapi/redocly.yaml", "openapi/tinker.yaml"]
 # A range would let pip choose a build with several gigabytes of CUDA.
 TORCH = "torch==2.13.0"
 OFFICIAL = {"0.36.0": "tinker==0.36.0", "0.4.1": "tinker==0.4.1"}
-COOKBOOK = "tinker-cookbook==0.5.8"
+COOKBOOK = "tinker-cookbook[math-rl]==0.5.8"
 
 
 def install(session: nox.Session, *extra: str) -> None:
