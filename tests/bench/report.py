@@ -1,0 +1,197 @@
+"""What a run of the benchmark says: rows against their targets, as text, Markdown, JSON and SVG."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+BASE = "0.36.0"
+
+
+@attrs.frozen
+class Row:
+    """One measured piece of work.
+
+    Attributes:
+        work: What was done.
+        unit: Unit of the figures.
+        figures: Figure of each contender.
+        least: Worst value that is good enough: a ratio to official 0.36.0, or, when `absolute`,
+            a figure of ours.
+        aim: The value to reach; None for rows without targets.
+        absolute: Whether the targets are figures.
+        more_is_better: Whether high figures are good.
+    """
+
+    work: str
+    unit: str
+    figures: dict[str, float]
+    least: float | None = None
+    aim: float | None = None
+    absolute: bool = False
+    more_is_better: bool = False
+
+    @property
+    def ours(self) -> float:
+        """Our figure."""
+        return self.figures["tinker-ext"]
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times better than official 0.36.0."""
+        other = self.figures.get(BASE)
+        if not other or not self.ours:
+            return None
+        return self.ours / other if self.more_is_better else other / self.ours
+
+    def reaches(self, target: float | None) -> bool | None:
+        """Whether a target is met; None when there is none or nothing to compare with."""
+        if target is None:
+            return None
+        if self.absolute:
+            return self.ours <= target
+        return None if self.ratio is None else self.ratio >= target
+
+
+@attrs.frozen
+class Curve:
+    """Cost of one sample by how many are queued at once, in microseconds, of one contender."""
+
+    name: str
+    points: dict[int, float]
+
+
+def cells(row: Row) -> list[str]:
+    """One line of the table."""
+    mark = {True: "yes", False: "NO", None: ""}
+    targets = "" if row.least is None else f"{_target(row, row.least)} / {_target(row, row.aim)}"
+    return [
+        row.work,
+        f"{_number(row.ours)} {row.unit}",
+        _number(row.figures.get(BASE)),
+        _number(row.figures.get("0.4.1")),
+        "" if row.ratio is None else f"{row.ratio:.1f}×",
+        targets,
+        " / ".join(filter(None, (mark[row.reaches(row.least)], mark[row.reaches(row.aim)]))),
+    ]
+
+
+HEADER = ["work", "tinker-ext", "0.36.0", "0.4.1", "vs 0.36.0", "at least / aim", "met"]
+
+
+def _target(row: Row, value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"≤ {value:g} {row.unit}" if row.absolute else f"{value:g}×"
+
+
+def _number(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def text(rows: Sequence[Row], curves: Sequence[Curve]) -> str:
+    """The table for a terminal."""
+    lines = [HEADER, *(cells(row) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADER))]
+    out = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in lines]
+    out += ["", "CPU µs per sample, by samples queued at once"]
+    for curve in curves:
+        points = "  ".join(f"{count:,}: {cost:,.0f}" for count, cost in curve.points.items())
+        out.append(f"{curve.name:12} {points}")
+    return "\n".join(line.rstrip() for line in out)
+
+
+def markdown(rows: Sequence[Row], curves: Sequence[Curve]) -> str:
+    """The table for the documentation."""
+    lines = [HEADER, ["---"] * len(HEADER), *(cells(row) for row in rows)]
+    out = ["| " + " | ".join(line) + " |" for line in lines]
+    counts = sorted({count for curve in curves for count in curve.points})
+    out += ["", "CPU µs per sample, by samples queued at once:", ""]
+    out += ["| queued | " + " | ".join(f"{count:,}" for count in counts) + " |"]
+    out += ["|" + " --- |" * (len(counts) + 1)]
+    for curve in curves:
+        points = [_number(curve.points.get(count)) for count in counts]
+        out.append(f"| {curve.name} | " + " | ".join(points) + " |")
+    return "\n".join(out) + "\n"
+
+
+def svg(curves: Sequence[Curve]) -> str:
+    """The curves, both axes logarithmic."""
+    width, height, left, bottom = 640, 300, 70, 40
+    costs = [cost for curve in curves for cost in curve.points.values()]
+    low, high = math.floor(math.log10(min(costs))), math.ceil(math.log10(max(costs)))
+
+    def place(count: float, cost: float) -> tuple[float, float]:
+        x = left + (math.log10(count) - 2) / 3 * (width - left - 110)
+        y = height - bottom - (math.log10(cost) - low) / (high - low) * (height - bottom - 20)
+        return round(x, 1), round(y, 1)
+
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="{width}" height="{height}" fill="#fff"/>',
+    ]
+    for power in range(low, high + 1):
+        x, y = place(100, 10**power)
+        out.append(f'<path d="M{x} {y}H{width - 110}" stroke="#ddd"/>')
+        out.append(f'<text x="{x - 8}" y="{y + 4}" text-anchor="end">{10**power:,} µs</text>')
+    for power in range(2, 6):
+        x, _ = place(10**power, 10**low)
+        out.append(f'<text x="{x}" y="{height - 20}" text-anchor="middle">{10**power:,}</text>')
+    out.append(f'<text x="{left}" y="{height - 4}">samples queued at once</text>')
+    for curve, colour in zip(curves, ("#0b6e4f", "#c1440e", "#555"), strict=False):
+        spots = [place(count, cost) for count, cost in curve.points.items()]
+        path = " ".join(f"{x},{y}" for x, y in spots)
+        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        out += [f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>' for x, y in spots]
+        x, y = spots[-1]
+        out.append(f'<text x="{x + 8}" y="{y + 4}" fill="{colour}">{curve.name}</text>')
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def machine() -> str:
+    """Where the figures come from."""
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    system = f"{platform.system()} {platform.machine()}"
+    return f"{os.cpu_count()} cores, Python {platform.python_version()}, {system}, load {load}"
+
+
+def write(folder: Path, rows: Sequence[Row], curves: Sequence[Curve]) -> None:
+    """Leave the run's figures in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    everything = {
+        "machine": machine(),
+        "rows": [
+            {
+                **attrs.asdict(row),
+                "ratio": row.ratio,
+                "least_met": row.reaches(row.least),
+                "aim_met": row.reaches(row.aim),
+            }
+            for row in rows
+        ],
+        "cpu_us_per_sample": {curve.name: curve.points for curve in curves},
+    }
+    (folder / "bench.json").write_text(json.dumps(everything, indent=1) + "\n")
+    (folder / "bench.md").write_text(markdown(rows, curves))
+    (folder / "queued-samples.svg").write_text(svg(curves))
+
+
+def publish(docs: Path, rows: Sequence[Row], curves: Sequence[Curve]) -> None:
+    """Replace the table and the picture of the documentation page."""
+    page = docs / "performance.md"
+    begin, end = "<!-- table -->\n", "<!-- /table -->"
+    before, rest = page.read_text().split(begin)
+    _, after = rest.split(end)
+    table = f"{machine()}.\n\n{markdown(rows, curves)}"
+    page.write_text(f"{before}{begin}\n{table}\n{end}{after}")
+    (docs / "images").mkdir(exist_ok=True)
+    (docs / "images" / "queued-samples.svg").write_text(svg(curves))

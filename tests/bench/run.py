@@ -1,0 +1,181 @@
+"""tinker-ext side by side with the official SDKs, in one run, as ratios: `nox -s bench`.
+
+The interpreters of the official SDKs come in TINKER_BENCH_0_36_0 and TINKER_BENCH_0_4_1. Exit code
+1 when a figure misses what it must reach at least.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import bench_generated
+import report
+from contest import OURS, ROOT, Contest, Figures, contest, interpreters
+from report import Curve, Row
+
+NEW, OLD = "0.36.0", "0.4.1"
+TOUCH = "import {0}; {0}.ServiceClient; {0}.types.Datum; {0}.types.TensorData"
+
+
+@attrs.frozen
+class Plan:
+    """How much is measured.
+
+    Attributes:
+        rounds: Turns of short tasks.
+        few: Turns of long tasks.
+        old: Turns of the slowest contender.
+        queued: Points of our curve.
+        steps: Training steps submitted ahead.
+    """
+
+    rounds: int
+    few: int
+    old: int
+    queued: tuple[int, ...]
+    steps: int
+
+    def each(self, ours: int, official: int, old: int = 0) -> dict[str, int]:
+        """Turns of each contender."""
+        turns = {OURS: ours, NEW: official}
+        return {**turns, OLD: min(old, self.old)} if self.old and old else turns
+
+
+QUICK = Plan(rounds=4, few=2, old=0, queued=(100, 1_000, 10_000, 100_000), steps=30)
+FULL = Plan(rounds=10, few=3, old=2, queued=(100, 1_000, 10_000, 100_000), steps=30)
+
+
+def only(figures: Figures, key: str) -> dict[str, float]:
+    """One figure of each contender."""
+    return {name: values[key] for name, values in figures.items()}
+
+
+def starting(field: Contest, plan: Plan) -> Iterator[Row]:
+    """Import times."""
+    plain = {OURS: "import tinker_ext", NEW: "import tinker", OLD: "import tinker"}
+    touched = {name: TOUCH.format("tinker_ext" if name == OURS else "tinker") for name in plain}
+    if not plan.old:
+        del plain[OLD], touched[OLD]
+    yield Row("import", "ms", only(field.imports(plain, plan.rounds), "ms"), 3, 6)
+    figures = only(field.imports(touched, plan.rounds), "ms")
+    yield Row("import and use clients and types", "ms", figures)
+
+
+def batches(field: Contest, plan: Plan) -> Iterator[Row]:
+    """Training batches: written, and sent and answered."""
+    turns = plan.each(2 * plan.rounds, plan.rounds, 1)
+    shape = {"datums": 128, "length": 4096}
+    built = only(field.turns("build", turns, tokens="numpy", **shape), "ms")
+    yield Row("build + serialise 128 × 4096, numpy", "ms", built, 3, 5)
+    built = only(field.turns("build", turns, tokens="lists", **shape), "ms")
+    yield Row("build + serialise 128 × 4096, token lists", "ms", built)
+    url, turns = f"{field.url}/length=128", plan.each(plan.rounds, plan.rounds, 1)
+    trips = field.turns("round_trip", turns, url=url, datums=8, length=128, calls=60)
+    yield Row("forward_backward 8 × 128, round trip", "ms", only(trips, "ms"), 3, 6)
+    url, turns = f"{field.url}/length=4096", plan.each(2 * plan.few, plan.few, 1)
+    trips = field.turns("round_trip", turns, url=url, datums=256, length=4096, calls=3)
+    yield Row("forward_backward 256 × 4096", "ms", only(trips, "ms"), 2, 3)
+
+
+def ahead(field: Contest, plan: Plan) -> Iterator[Row]:
+    """A GPU behind a network, kept busy."""
+    url, turns = f"{field.url}/rtt=30,gpu=50", plan.each(plan.few, plan.few, 1)
+    steps = only(field.turns("ahead", turns, warm=False, url=url, steps=plan.steps), "ms")
+    work = "step of 50 ms GPU behind 30 ms, submitted ahead"
+    yield Row(work, "ms", steps, 53, 51, absolute=True)
+
+
+def sampling(field: Contest, plan: Plan) -> Iterator[Row]:
+    """Samples at once: rate and memory."""
+    url = f"{field.url}/free"
+    field.turns("samples", plan.each(1, 1, 1), warm=False, url=url, count=200)
+    for count, least, aim in ((2_000, 6, 15), (10_000, 8, 20)):
+        once = 1 if count > 2_000 else plan.few
+        turns = plan.each(plan.few + 1, once, once)
+        rates = field.turns("samples", turns, warm=False, url=url, count=count)
+        work = f"{count:,} concurrent samples"
+        yield Row(work, "/s", only(rates, "per_s"), least, aim, more_is_better=True)
+        yield Row(f"{work}, client CPU each", "µs", only(rates, "cpu_us"))
+    held = f"{field.url}/hold=1"
+    for count in (2_000, 10_000):
+        sizes = only(field.fresh("memory", [OURS, NEW], url=held, free=url, count=count), "kb")
+        work = f"memory of each of {count:,} pending samples"
+        yield Row(work, "KB", sizes, 10, 6, absolute=True)
+
+
+def generated(field: Contest, plan: Plan) -> Iterator[Row]:
+    """The generated layer against raw orjson."""
+    for name, ratio in bench_generated.measure(3 * plan.rounds).items():
+        yield Row(f"generated: {name}", "× orjson", {OURS: ratio}, 1.3, absolute=True)
+
+
+def curve(field: Contest, plan: Plan) -> list[Curve]:
+    """CPU per sample from few to many queued ones, in one process each."""
+    url = f"{field.url}/free"
+    curves = []
+    for name, counts in {OURS: plan.queued, NEW: plan.queued[:3]}.items():
+        if name not in field.pythons:
+            continue
+        points = {}
+        for count in counts:
+            turns = {name: 5 if count <= 1_000 and name == OURS else 1}
+            points[count] = field.turns("samples", turns, warm=False, url=url, count=count)[name][
+                "cpu_us"
+            ]
+        curves.append(Curve(name, points))
+    return curves
+
+
+PARTS = {
+    "import": starting,
+    "batches": batches,
+    "ahead": ahead,
+    "sampling": sampling,
+    "generated": generated,
+}
+
+
+def main() -> int:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few minutes; without 0.4.1")
+    parser.add_argument("--full", action="store_true", help="more turns, and 0.4.1 too")
+    parser.add_argument("--only", nargs="+", choices=[*PARTS, "curve"], default=[*PARTS, "curve"])
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", help="for the files")
+    parser.add_argument("--docs", action="store_true", help="put the table into the documentation")
+    options = parser.parse_args()
+    plan = FULL if options.full else QUICK
+    pythons = interpreters()
+    print(report.machine(), flush=True)
+    print("contenders:", ", ".join(pythons), flush=True)
+    if NEW not in pythons:
+        print("official 0.36.0 is not here: no ratios (nox -s bench installs it)", file=sys.stderr)
+    rows: list[Row] = []
+    curves: list[Curve] = []
+    with contest(pythons) as field:
+        for name, part in PARTS.items():
+            if name in options.only:
+                for row in part(field, plan):
+                    rows.append(row)
+                    print(time.strftime("%H:%M:%S"), "  ".join(report.cells(row)), flush=True)
+        if "curve" in options.only:
+            curves = curve(field, plan)
+    print()
+    print(report.text(rows, curves))
+    if curves:
+        report.write(options.out, rows, curves)
+        if options.docs:
+            report.publish(ROOT / "docs", rows, curves)
+    missed = [row.work for row in rows if row.reaches(row.least) is False]
+    for work in missed:
+        print(f"missed: {work}", file=sys.stderr)
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
