@@ -57,6 +57,9 @@ LARGE_PAUSE_SECONDS = 5.0
 LARGE_BYTES = 131_072
 """After a 429 without a named delay: one second, five for a request above 128 KB (WIRE 4.8)."""
 
+ARRIVALS = 1000
+"""Samples taken in at once; more would hold up everything else on the loop for too long."""
+
 RESUBMITS = 5
 """An expired sample is submitted anew this often."""
 
@@ -215,8 +218,11 @@ class SamplePool:
         """Take in what arrived, then start as many as the limit allows."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            self._scheduled = False
-            arrived, self._incoming = self._incoming, deque()
+            count = min(len(self._incoming), ARRIVALS)
+            arrived = [self._incoming.popleft() for _ in range(count)]
+            self._scheduled = bool(self._incoming)
+        if self._scheduled:
+            loop.call_soon(self._pump)
         for sample in arrived:
             if self._closed is not None:
                 sample.result.fail(self._closed)
