@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinker_ext import paths, types
 from tinker_ext._reply_parts import ReplyParts
+from tinker_ext._transport import Reply
 from tinker_ext._wire.operations import operation
 from tinker_ext.clients.lookups import (
     checkpoint_parts,
@@ -18,7 +19,11 @@ from tinker_ext.clients.lookups import (
     path_parts,
     set_public,
 )
-from tinker_ext.errors import APIResponseValidationError, InvalidInputError
+from tinker_ext.errors import (
+    APIResponseValidationError,
+    FeatureMissingError,
+    InvalidInputError,
+)
 from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.sessions.workspace import Workspace
 
@@ -223,35 +228,29 @@ class CheckpointMethods:
         self, training_run_id: str, checkpoint_id: str
     ) -> Future[CheckpointArchiveUrlResponse]:
         """A link to an archive of a checkpoint, where the server makes such archives."""
-        return self._submit(self._archive(checkpoint_parts(training_run_id, checkpoint_id)))
+        return self._submit(self._archive(_archived(training_run_id, checkpoint_id)))
 
     async def get_checkpoint_archive_url_async(
         self, training_run_id: str, checkpoint_id: str
     ) -> CheckpointArchiveUrlResponse:
         """Async form of `get_checkpoint_archive_url`."""
-        return await self._wait(self._archive(checkpoint_parts(training_run_id, checkpoint_id)))
+        return await self._wait(self._archive(_archived(training_run_id, checkpoint_id)))
 
     def get_checkpoint_archive_url_from_tinker_path(
         self, tinker_path: str
     ) -> Future[CheckpointArchiveUrlResponse]:
         """A link to an archive of the checkpoint at a path."""
-        return self._submit(self._archive(path_parts(tinker_path)))
+        return self._submit(self._archive(_archived(*_run_and_checkpoint(tinker_path))))
 
     async def get_checkpoint_archive_url_from_tinker_path_async(
         self, tinker_path: str
     ) -> CheckpointArchiveUrlResponse:
         """Async form of `get_checkpoint_archive_url_from_tinker_path`."""
-        return await self._wait(self._archive(path_parts(tinker_path)))
+        return await self._wait(self._archive(_archived(*_run_and_checkpoint(tinker_path))))
 
-    async def _archive(self, parts: dict[str, str]) -> CheckpointArchiveUrlResponse:
+    async def _archive(self, places: list[str]) -> CheckpointArchiveUrlResponse:
         await self._workspace.link.ready()
-        op = operation("get_checkpoint_archive_url")
-        reply = await self._workspace.link.send(
-            op,
-            path=op.url_path(**parts),
-            headers=(("Accept", "application/gzip"),),
-            redirect_is_answer=True,
-        )
+        reply = await self._archive_reply(places)
         url = reply.headers.get("location")
         if not 300 <= reply.status < 400 or not url:
             raise APIResponseValidationError(
@@ -264,3 +263,43 @@ class CheckpointMethods:
         except (KeyError, TypeError, ValueError):
             expires = datetime.now(UTC) + ARCHIVE_LIFE
         return types.CheckpointArchiveUrlResponse(url=url, expires=expires)
+
+    async def _archive_reply(self, places: list[str]) -> Reply:
+        """Ask at each place the endpoint may have; the last one's error counts."""
+        op = operation("get_checkpoint_archive_url")
+        for place in places:
+            try:
+                return await self._workspace.link.send(
+                    op,
+                    path=place,
+                    headers=(("Accept", "application/gzip"),),
+                    redirect_is_answer=True,
+                )
+            except FeatureMissingError:
+                if place == places[-1]:
+                    raise
+        raise AssertionError("there is always a place to ask at")
+
+
+def _run_and_checkpoint(tinker_path: str) -> tuple[str, str]:
+    """Run and checkpoint id of a path; some servers have no kind in front of the name."""
+    run_id, _, rest = tinker_path.removeprefix(paths.SCHEME).partition("/")
+    if tinker_path.startswith(paths.SCHEME) and run_id and rest and "/" not in rest:
+        return run_id, rest
+    parsed = paths.parse_checkpoint(tinker_path)
+    return parsed.run_id, parsed.checkpoint_id
+
+
+def _archived(training_run_id: str, checkpoint_id: str) -> list[str]:
+    """Where a server may have the archive: by kind and name, or by the name alone.
+
+    Raises:
+        InvalidInputError: The id has another form.
+    """
+    op = operation("get_checkpoint_archive_url")
+    bare = "/" not in checkpoint_id
+    named = f"sampler_weights/{checkpoint_id}" if bare else checkpoint_id
+    parts = checkpoint_parts(training_run_id, named)
+    full = op.url_path(**parts)
+    short = full.replace(f"/checkpoints/{parts['checkpoint_kind']}/", "/checkpoints/")
+    return [short] if bare else [full, short]
