@@ -25,13 +25,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", type=Path, help="Python that has the server; default: this one")
     parser.add_argument("--folder", type=Path, help="keep model, caches and logs here")
+    parser.add_argument(
+        "--older",
+        type=Path,
+        help="directory with the older package skyrl-tx 0.3.0, to run that",
+    )
     parser.add_argument("--conform", type=Path, help="write the conformance report to this file")
     parser.add_argument("--json", type=Path, help="write the steps to this file")
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="tinker-ext-interop-"))
     print(f"working in {folder}; starting the server …", flush=True)
     started = time.monotonic()
-    with SkyRL(folder, options.python) as server:
+    module = "tx.tinker.api" if options.older else "skyrl.tinker.api"
+    with SkyRL(folder, options.python, module=module, site=options.older) as server:
         print(f"{server.url} is ready after {time.monotonic() - started:.0f} s", flush=True)
         posts = lambda path: sum(n for (seen, _), n in server.requests().items() if seen == path)  # noqa: E731
         scenario = Scenario(server.url, server.folder, MODEL, posts, show)

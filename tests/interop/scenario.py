@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import math
+import tarfile
 import time
 import traceback
 from collections.abc import Callable
@@ -76,6 +78,7 @@ class Scenario:
         self.service = ServiceClient(base_url=url, api_key="tml-any-shape-will-do")
         self.client: Any = None
         self.state = ""
+        self.sampler_path = ""
 
     def run(self) -> bool:
         """Do all steps; returns whether all went well."""
@@ -222,6 +225,7 @@ class Scenario:
         params = SamplingParams(max_tokens=8, temperature=0.7, seed=3)
         ephemeral = self.client.save_weights_and_get_sampling_client()
         path = self.client.save_weights_for_sampler("for-sampling").result().path
+        self.sampler_path = path
         named = self.service.create_sampling_client(model_path=path)
         base = self.service.create_sampling_client(base_model=self.model)
         first = ephemeral.sample(prompt, 2, params).result()
@@ -266,7 +270,12 @@ class Scenario:
         info = rest.get_weights_info_by_tinker_path(self.state).result()
         assert info.base_model == self.model
         assert len(list(rest.training_runs(page_size=2))) == len(runs)
-        return f"{len(runs)} runs, {len(found)} checkpoints"
+        link = rest.get_checkpoint_archive_url_from_tinker_path(self.sampler_path).result().url
+        archive = httpx.get(link, timeout=60).content
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            files = sorted(Path(name).name for name in tar.getnames())
+        assert "adapter_model.safetensors" in files, files
+        return f"{len(runs)} runs, {len(found)} checkpoints, archive of {len(archive)} bytes"
 
     def missing_features(self) -> str:
         """M28: what the server lacks is called that, at once."""

@@ -47,6 +47,7 @@ class SkyRL:
         python: Python of the environment that has the server.
         module: Module to run: `skyrl.tinker.api`, or `tx.tinker.api` of the older package.
         arguments: More arguments of the server.
+        site: Directory with packages that come before those of the environment.
         start_seconds: How long the engine may take to get ready.
     """
 
@@ -62,12 +63,14 @@ class SkyRL:
             "--backend-config",
             json.dumps(BACKEND),
         ),
+        site: Path | None = None,
         start_seconds: float = 300.0,
     ) -> None:
         self.folder = folder.resolve()
         self.python = python or Path(sys.executable)
         self.module = module
         self.arguments = arguments
+        self.site = site
         self.start_seconds = start_seconds
         self.log_path = self.folder / "server.log"
         self.url = ""
@@ -121,6 +124,7 @@ class SkyRL:
         site.mkdir(parents=True, exist_ok=True)
         (site / "sitecustomize.py").write_text(SITECUSTOMIZE)
         (self.folder / "tinker.db").unlink(missing_ok=True)
+        places = [str(site)] if self.site is None else [str(site), str(self.site)]
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         # The API process reads the command line of its parent, which must be `uv run`.
@@ -147,7 +151,7 @@ class SkyRL:
             self._process = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env=self._environment() | {"PYTHONPATH": str(site)},
+                env=self._environment() | {"PYTHONPATH": os.pathsep.join(places)},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
