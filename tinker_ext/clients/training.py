@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import attrs
 
-from tinker_ext import paths, types
+from tinker_ext import paths
 from tinker_ext._wire import requests
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.payload import Payload, small
 from tinker_ext.batch import custom_loss
+from tinker_ext.clients.arguments import (
+    check_name,
+    external_weights,
+    loss_function,
+    named_sampler,
+    step_params,
+)
 from tinker_ext.clients.losses import LossHandle
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.submission import LossConfig, Submission
@@ -60,6 +67,7 @@ class TrainingClient:
 
     def __init__(self, holder: Workspace, model_seq_id: int, model_id: str) -> None:
         self._holder = holder
+        self._owner = holder.owner()
         self._model_seq_id = model_seq_id
         self.model_id = model_id
         self._submission = Submission(holder, model_id)
@@ -153,7 +161,7 @@ class TrainingClient:
         Returns:
             Future of the outputs; `loss:sum` is your loss.
         """
-        return self._submission.custom(data, _loss_function(loss_fn, loss_type_input))
+        return self._submission.custom(data, loss_function(loss_fn, loss_type_input))
 
     async def forward_backward_custom_async(
         self,
@@ -163,7 +171,7 @@ class TrainingClient:
         loss_type_input: Literal["logprobs"] | None = None,
     ) -> APIFuture[ForwardBackwardOutput]:
         """Async form of `forward_backward_custom`."""
-        function = _loss_function(loss_fn, loss_type_input)
+        function = loss_function(loss_fn, loss_type_input)
         return await self._submission.custom_async(data, function)
 
     def optim_step(
@@ -179,7 +187,7 @@ class TrainingClient:
         Returns:
             Future of the step's metrics.
         """
-        params = _one_of(optim_params, adam_params)
+        params = step_params(optim_params, adam_params)
         return self._submission.send("optim_step", requests.optim_step(self.model_id, params))
 
     async def optim_step_async(
@@ -208,7 +216,7 @@ class TrainingClient:
         Returns:
             Future of the reply, whose `path` loads the state again.
         """
-        _check_name(name)
+        check_name(name)
         body = requests.save_weights(self.model_id, name, ttl_seconds, overwrite, user_metadata)
         return self._submission.send("save_weights", body)
 
@@ -262,11 +270,11 @@ class TrainingClient:
         Returns:
             Future of the reply, whose `path` goes to `create_sampling_client`.
         """
-        _check_name(name)
+        check_name(name)
         body = requests.save_weights_for_sampler(
             self.model_id, name=name, ttl_seconds=ttl_seconds, user_metadata=user_metadata
         )
-        return self._submission.send("save_weights_for_sampler", body, _named_sampler)
+        return self._submission.send("save_weights_for_sampler", body, named_sampler)
 
     async def save_weights_for_sampler_async(
         self,
@@ -290,11 +298,11 @@ class TrainingClient:
             ttl_seconds: Life of the checkpoint; None keeps it.
             age_encryption_recipients: Encrypt the files for these age recipients.
         """
-        _check_name(name)
+        check_name(name)
         body = requests.save_weights_external(
             self.model_id, name, ttl_seconds, age_encryption_recipients
         )
-        return self._submission.send("save_weights_external", body, _external)
+        return self._submission.send("save_weights_external", body, external_weights)
 
     async def save_weights_external_async(
         self,
@@ -478,44 +486,3 @@ class TrainingClient:
             retry_config=retry_config,
             record_stability_info=record_stability_info,
         )
-
-
-def _loss_function(
-    loss_fn: custom_loss.CustomLossFn | LossHandle, loss_type_input: str | None
-) -> custom_loss.CustomLossFn:
-    if loss_type_input not in (None, "logprobs"):
-        raise InvalidInputError(f"loss_type_input must be 'logprobs', not {loss_type_input!r}.")
-    if isinstance(loss_fn, LossHandle):
-        return loss_fn.on_batch
-    if not callable(loss_fn):
-        raise InvalidInputError(f"loss_fn must be a function or a LossHandle, not {loss_fn!r}.")
-    return loss_fn
-
-
-def _one_of(optim_params: OptimParams | None, adam_params: AdamParams | None) -> OptimParams:
-    if (optim_params is None) == (adam_params is None):
-        raise InvalidInputError("optim_step needs optim_params (or adam_params), and only one.")
-    chosen = optim_params if optim_params is not None else adam_params
-    assert chosen is not None
-    if not hasattr(chosen, "learning_rate") and not hasattr(chosen, "type"):
-        raise InvalidInputError(f"optim_params must be AdamParams or the like, not {chosen!r}.")
-    return chosen
-
-
-def _check_name(name: str) -> None:
-    if not isinstance(name, str) or not name:
-        raise InvalidInputError(
-            f"A checkpoint name must be a text that is not empty, not {name!r}."
-        )
-
-
-def _named_sampler(reply: Any) -> SaveWeightsForSamplerResponse:
-    if not reply.path:
-        raise InvalidInputError("The server saved the weights without telling their path.")
-    return SaveWeightsForSamplerResponse(path=reply.path, type="save_weights_for_sampler")
-
-
-def _external(reply: Any) -> SaveWeightsExternalResponse:
-    if not reply.path:
-        raise InvalidInputError("The server exported the weights without telling their path.")
-    return types.SaveWeightsExternalResponse(path=reply.path)
