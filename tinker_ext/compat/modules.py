@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from tinker_ext.compat.sdk_paths import ALIASES, DROPPED, PUBLIC, SDK_PATHS
+from tinker_ext.compat.sdk_paths import ABSENT, ALIASES, DROPPED, PUBLIC, SDK_PATHS
 from tinker_ext.compat.type_paths import TYPE_PATHS
 
 _HERE = "tinker_ext.compat"
@@ -69,7 +69,9 @@ def furnish(module: ModuleType) -> None:
             )
             return resolve(dropped[name])
         else:
-            raise AttributeError(f"module {path!r} has no attribute {name!r}")
+            advice = ABSENT.get(f"{path}.{name}")
+            hint = f"; {advice} (docs/migration.md)" if advice else ""
+            raise AttributeError(f"module {path!r} has no attribute {name!r}{hint}")
         setattr(module, name, value)
         return value
 
@@ -99,11 +101,17 @@ class AliasFinder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec of a module in the tables; None for every other name."""
-        if fullname == "tinker" or not (fullname in _TABLES or fullname in _PACKAGES):
+        known = fullname in _TABLES or fullname in _PACKAGES or fullname in ABSENT
+        if fullname == "tinker" or not known:
             return None
         root = sys.modules.get("tinker")
         if getattr(root, "__emulated_by__", None) != "tinker_ext":
             return None
+        if fullname in ABSENT:
+            raise ModuleNotFoundError(
+                f"tinker-ext has no {fullname}; {ABSENT[fullname]} (docs/migration.md)",
+                name=fullname,
+            )
         return ModuleSpec(fullname, _AliasLoader(), origin=_HERE, is_package=fullname in _PACKAGES)
 
 

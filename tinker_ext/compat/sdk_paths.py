@@ -118,5 +118,17 @@ DROPPED = {
 }
 """What 0.4.1 showed and 0.36.0 no longer does; reading one warns."""
 
+_LOW_LEVEL = "use tinker_api.Client, generated from the API document"
+ABSENT = {
+    "tinker.APIResponse": _LOW_LEVEL,
+    "tinker.AsyncAPIResponse": _LOW_LEVEL,
+    "tinker._client": _LOW_LEVEL,
+    "tinker.resources": _LOW_LEVEL,
+    "tinker.proto": "use tinker_proto.tinker_pb2",
+    "tinker.lib.internal_client_holder": "ServiceClient.holder exists and is opaque",
+    "tinker.lib.telemetry.Telemetry": "telemetry is an observer of the connection here",
+}
+"""What the official SDK has and we leave out, with what to use instead (docs/migration.md)."""
+
 # What `from module import *` gives, where the official list is shorter than the module.
 PUBLIC = {"tinker": [*TOP.split(), "__title__", "__version__"]}

@@ -90,8 +90,8 @@ def test_alias(key: str):
 
 @pytest.mark.parametrize("key", sorted(ABSENT))
 def test_absent_names_are_explained(key: str):
-    """M30: what we leave out is really absent, and the migration page says so."""
-    with pytest.raises((AttributeError, ModuleNotFoundError)):
+    """M30: what we leave out is absent, the error and the migration page say what to use."""
+    with pytest.raises((AttributeError, ModuleNotFoundError), match=r"migration\.md"):
         found(key)
     name = key.partition(":")[2]
     text = MIGRATION.read_text()
