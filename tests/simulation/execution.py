@@ -287,6 +287,8 @@ def _judge(plan: Plan, outcome: Outcome, network: Network, model_id: str) -> Non
         outcome.wrong.append(f"a gap: {numbers}")
     while names and names[-1] == "forward":  # of the last call; programs end with a step
         names.pop()
+    if outcome.expired:  # a number that was never sent is filled with a forward pass
+        names, expected = ([n for n in each if n != "forward"] for each in (names, expected))
     if names != expected and not (outcome.expired and _is_subsequence(names, expected)):
         outcome.wrong.append(f"effects {names} instead of {expected}")
 

@@ -73,7 +73,6 @@ class Turns:
         self._queue: deque[Ticket] = deque()
         self._driver: asyncio.Task[Any] | None = None
         self._woken: asyncio.Event | None = None
-        self._in_flight: dict[int, Post] = {}
         self._carried: dict[Post, None] = {}
         self._unsettled: deque[Post] = deque()
         self._untold: Post | None = None
@@ -280,7 +279,6 @@ class Turns:
     # -- one post --------------------------------------------------------------------------
 
     async def _post(self, post: Post) -> tuple[str, Reply]:
-        self._in_flight[post.seq_id] = post
         size = 0
         try:
             if post.payload is None:
@@ -296,7 +294,6 @@ class Turns:
         except BaseException as error:
             raise self._failed(post, error) from error
         finally:
-            self._in_flight.pop(post.seq_id, None)
             if size:
                 self._bytes.release(size)
         if post.payload is not None and post.payload.wire is not None:
@@ -309,7 +306,11 @@ class Turns:
         return request_id, reply
 
     def _has_later(self, post: Post) -> bool:
-        return self._closed is None and any(seq > post.seq_id for seq in self._in_flight)
+        """Whether others, on their way or accepted, cannot be worked on without this one."""
+        return self._closed is None and any(
+            other.seq_id > post.seq_id and not (other.ticket and other.ticket.result.done())
+            for other in self._carried
+        )
 
     def _failed(self, post: Post, error: BaseException) -> BaseException:
         """Decide what becomes of the number of a failed post, and which error to show."""
