@@ -162,8 +162,10 @@ def soak(arguments: argparse.Namespace, url: str) -> dict[str, float]:
 
 
 def growth(memory: list[tuple[float, int]]) -> float:
-    """Slope of the memory over its second half, by least squares; under ten minutes in all it is
-    counted for ten, since a short time would blow noise up to an hour."""
+    """Slope of the memory over its second half, by least squares.
+
+    Less than five minutes count as so much less: they would blow noise up to an hour.
+    """
     half = memory[len(memory) // 2 :]
     if len(half) < 8:
         return 0.0

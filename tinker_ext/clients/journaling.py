@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit, urlunsplit
 
 import attrs
 
@@ -19,7 +20,7 @@ from tinker_ext.errors import (
     InvalidInputError,
     RequestFailedError,
 )
-from tinker_ext.journal import Checkpoint, Journal, Life, State
+from tinker_ext.journal import Checkpoint, Journal, JournalError, Life, State
 from tinker_ext.sessions.recorded import Recorded
 from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
 
@@ -148,10 +149,16 @@ async def began(
         number=client.model_seq_id,
         first_seq_id=client.turns.next_seq_id,
         step=step,
-        base_url=workspace.link.base_url,
+        base_url=_public(workspace.link.base_url),
         notes=notes or {},
     )
     client.turns.record(Recorded(workspace.link, journal), client.turns.next_seq_id)
+
+
+def _public(url: str) -> str:
+    """A URL without user, password and query, which may be secret."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 # -- after a crash -----------------------------------------------------------------------------
@@ -266,6 +273,13 @@ async def _restore(
             with_optimizer=bool(plan.get("with_optimizer")),
         )
         return await _went_back(workspace, client, start)
+    assert state.life is not None
+    if state.life.base_url != _public(workspace.link.base_url):
+        raise JournalError(
+            f"The journal {journal.file.path} belongs to a run on {state.life.base_url}, and "
+            f"{_public(workspace.link.base_url)} has neither its model nor a checkpoint of it. "
+            "Nothing was changed. Resume on the server of the run, or use another journal."
+        )
     log.warning("The run has no checkpoint that can be loaded; it starts again at step 0.")
     lora = LoraConfig(
         rank=plan["rank"],

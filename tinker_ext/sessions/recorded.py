@@ -23,11 +23,14 @@ from tinker_ext.futures.polling import wait_for
 from tinker_ext.journal import Journal, JournalError
 from tinker_ext.sessions.delivery import Delivery
 from tinker_ext.sessions.posts import Post
+from tinker_ext.types.outputs import ForwardBackwardOutput
 
 log = logging.getLogger("tinker_ext")
 
 NOTHING: Final = object()
 """Stands for "no earlier result": a result may be None."""
+SMALL_NUMBERS: Final = 4096
+"""Outputs of so many numbers are kept in the journal: servers forget results after minutes."""
 
 
 class Recorded:
@@ -210,7 +213,32 @@ def _note_leaving(
 
 
 def _small(op: Operation, value: Any) -> Any:
-    """A result as JSON, unless it may be large: that one is asked from the server again."""
+    """A result as JSON, unless it is large: that one is asked from the server again."""
+    if isinstance(value, ForwardBackwardOutput):
+        return _forward_json(value)
     if op.result is None or is_binary(op.result):
         return None
     return value.to_dict() if hasattr(value, "to_dict") else attrs.asdict(value)
+
+
+def _forward_json(value: ForwardBackwardOutput) -> dict[str, Any] | None:
+    tensors = [tensor for output in value.loss_fn_outputs for tensor in output.values()]
+    if sum(tensor.array.size for tensor in tensors) > SMALL_NUMBERS:
+        return None
+    if any(tensor.crow is not None for tensor in tensors):
+        return None
+    return {
+        "loss_fn_output_type": value.loss_fn_output_type,
+        "loss_fn_outputs": [
+            {
+                name: {
+                    "data": tensor.array.reshape(-1).tolist(),
+                    "dtype": tensor.dtype,
+                    "shape": tensor.shape,
+                }
+                for name, tensor in output.items()
+            }
+            for output in value.loss_fn_outputs
+        ],
+        "metrics": value.metrics,
+    }

@@ -207,6 +207,68 @@ def test_a_given_service_stays_open(server, path):
             Run(path, base_model=MODEL, service=service, base_url="embedded")
 
 
+def test_a_result_outlives_the_memory_of_the_server(server, path):
+    """M20: small results of the step under way come from the journal, equal to the last bit."""
+    first = make(server, path)
+    next(first.steps(2))
+    data = [datum(3), datum(5)]
+    wanted = first.training.forward_backward(data, "cross_entropy").result(10)
+    for kept in first.journal.state.kept.values():
+        server.app.world.promises.expire(kept.request_id)
+    abandon(first)
+    with make(server, path) as run:
+        next(run.steps(2))
+        again = run.training.forward_backward(data, "cross_entropy").result(10)
+        assert run.how == "reattached"
+        assert again == wanted
+        run.training.optim_step(adam())
+    assert effects(server, f"tinker://{run.training.model_id}/x") == [1, 2]
+
+
+def test_a_large_result_that_is_gone_means_going_back(server, path, monkeypatch):
+    """M20: what can be read neither here nor there is computed again, on a new model."""
+    monkeypatch.setattr("tinker_ext.sessions.recorded.SMALL_NUMBERS", 0)
+    first = make(server, path)
+    next(first.steps(2))
+    first.training.forward_backward([datum(3)], "cross_entropy").result(10)
+    for kept in first.journal.state.kept.values():
+        server.app.world.promises.expire(kept.request_id)
+    abandon(first)
+    with make(server, path) as run:
+        assert list(run.steps(1)) == [0]
+        assert run.how == "restarted"
+
+
+@pytest.mark.parametrize(("seq", "how"), [("dedupe", "reattached"), ("ignore", "restarted")])
+def test_a_repaired_journal_trains_nothing_twice(path, seq, how):
+    """M20: after a cut only a server that recognises repeats is trusted with the old model."""
+    with Server(Settings(seq=seq)) as server:
+        first = make(server, path)
+        train(first, 3, stop=1)
+        path.write_bytes(path.read_bytes()[:-9])
+        with pytest.raises(JournalError, match="repair=True"):
+            make(server, path)
+        with make(server, path, repair=True) as run:
+            train(run, 3)
+            assert run.how == how
+            seqs = effects(server, run.save("end"))
+    assert seqs == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_run_of_another_server_is_not_started_anew(server, path):
+    """M20: a server that never heard of the run does not make it lose its progress."""
+    first = make(server, path)
+    train(first, 3, stop=1)
+    with Server() as other:
+        stray = make(other, path)
+        with pytest.raises(JournalError, match="belongs to a run on"):
+            next(stray.steps(3))
+        stray.close("errored")
+    with make(server, path) as run:
+        train(run, 3)
+        assert run.how == "reattached"
+
+
 def test_the_service_client_keeps_a_journal_itself(server, path):
     """M20: ServiceClient(journal=…) and resume() are enough for a loop of one's own."""
     with ServiceClient(base_url=server.url, api_key="tml-x", journal=path) as service:
