@@ -77,6 +77,7 @@ class RestClient(CheckpointMethods):
         if _holder is not None and (base_url is not None or api_key is not None):
             raise InvalidInputError("Pass a holder, or base_url and api_key, not both.")
         self._workspace = _holder or open_workspace(base_url=base_url, api_key=api_key)
+        self._owner = self._workspace.owner()
         if _holder is None:
             endings.watch(self._workspace)
 

@@ -93,6 +93,7 @@ class SamplingClient:
         clone_id: int | None = None,
     ) -> None:
         self._holder = holder
+        self._owner = holder.owner()
         self._sampling_session_id = sampling_session_id
         self._shadow = shadow
         self._retry_config = retry_config

@@ -127,6 +127,7 @@ class ServiceClient:
         endings.watch(self._workspace)
         self._abandoned = weakref.finalize(self, endings.abandon, self._workspace)
         self._abandoned.atexit = False
+        self._workspace.owner = weakref.ref(self)
 
     def __repr__(self) -> str:
         return f"ServiceClient(base_url={self._workspace.link.base_url!r})"

@@ -65,6 +65,9 @@ class Workspace:
         self._to_cancel: set[str] = set()
         self.closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
         """Awaited when the workspace closes, before the connections do (telemetry, journal)."""
+        self.owner: Callable[[], object] = lambda: None
+        """The client that ends the workspace when it is forgotten. Clients made by it hold what
+        this returns, so that it is not forgotten while they are in use."""
 
     # -- any thread ------------------------------------------------------------------------
 
