@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
-
-import attrs
 
 from tinker_ext import paths
 from tinker_ext._wire.dialects import Dialect
@@ -17,7 +14,7 @@ from tinker_ext.clients import endings, journaling, models
 from tinker_ext.clients.journaling import Resumption
 from tinker_ext.clients.lookups import copy_weights
 from tinker_ext.clients.losses import LossHandle, PerDatumLossFn, make_handle
-from tinker_ext.clients.opening import open_workspace
+from tinker_ext.clients.opening import older_arguments, open_workspace
 from tinker_ext.clients.rest import RestClient
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.training import TrainingClient
@@ -37,9 +34,6 @@ if TYPE_CHECKING:
 
     from tinker_ext.journal import Journal
     from tinker_ext.runlog import Ledger
-
-_OURS = frozenset({"transport", "observer", "rng", "_runtime"})
-_OLD = frozenset({"timeout", "max_retries", "http_client", "default_headers", "default_query"})
 
 
 class ServiceClient:
@@ -100,7 +94,7 @@ class ServiceClient:
         **kwargs: Any,
     ) -> None:
         api_key = Concealed(api_key) if api_key else None
-        headers, config = _older_arguments(kwargs, default_headers_overrides, config)
+        headers, config = older_arguments(kwargs, default_headers_overrides, config)
         self._workspace = open_workspace(
             base_url=base_url,
             api_key=api_key,
@@ -491,31 +485,3 @@ def _lora(
         train_attn=train_attn,
         train_unembed=train_unembed,
     )
-
-
-def _older_arguments(
-    kwargs: Mapping[str, Any], headers: Mapping[str, str] | None, config: Config | None
-) -> tuple[dict[str, str], Config | None]:
-    """Take over what clients of the first era were given, with a warning."""
-    unknown = sorted(set(kwargs) - _OURS - _OLD)
-    if unknown:
-        raise TypeError(f"ServiceClient has no argument {', '.join(unknown)}")
-    merged = dict(headers or {})
-    old = sorted(set(kwargs) & _OLD)
-    if not old:
-        return merged, config
-    warnings.warn(
-        f"ServiceClient({', '.join(old)}=…) is deprecated; use config, transport or "
-        "default_headers_overrides.",
-        DeprecationWarning,
-        stacklevel=3,
-    )
-    merged = {**(kwargs.get("default_headers") or {}), **merged}
-    changes: dict[str, Any] = {}
-    if isinstance(kwargs.get("timeout"), (int, float)):
-        changes["request_timeout"] = float(kwargs["timeout"])
-    if isinstance(kwargs.get("max_retries"), int):
-        changes["retry_attempts"] = kwargs["max_retries"] + 1
-    if changes:
-        config = attrs.evolve(config or Config.from_env(), **changes)
-    return merged, config
