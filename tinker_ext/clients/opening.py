@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,9 @@ from tinker_ext.futures.link import Link
 from tinker_ext.futures.loop import Runtime, shared_loop
 from tinker_ext.sessions.session import SessionOptions
 from tinker_ext.sessions.workspace import Workspace
+
+_OURS = frozenset({"transport", "observer", "rng", "_runtime"})
+_OLD = frozenset({"timeout", "max_retries", "http_client", "default_headers", "default_query"})
 
 
 def open_workspace(
@@ -94,3 +98,31 @@ def open_workspace(
         observer=observer,
     )
     return Workspace(link, options, session_id=session_id, description=description)
+
+
+def older_arguments(
+    kwargs: Mapping[str, Any], headers: Mapping[str, str] | None, config: Config | None
+) -> tuple[dict[str, str], Config | None]:
+    """Take over what clients of the first era were given, with a warning."""
+    unknown = sorted(set(kwargs) - _OURS - _OLD)
+    if unknown:
+        raise TypeError(f"ServiceClient has no argument {', '.join(unknown)}")
+    merged = dict(headers or {})
+    old = sorted(set(kwargs) & _OLD)
+    if not old:
+        return merged, config
+    warnings.warn(
+        f"ServiceClient({', '.join(old)}=…) is deprecated; use config, transport or "
+        "default_headers_overrides.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    merged = {**(kwargs.get("default_headers") or {}), **merged}
+    changes: dict[str, Any] = {}
+    if isinstance(kwargs.get("timeout"), (int, float)):
+        changes["request_timeout"] = float(kwargs["timeout"])
+    if isinstance(kwargs.get("max_retries"), int):
+        changes["retry_attempts"] = kwargs["max_retries"] + 1
+    if changes:
+        config = attrs.evolve(config or Config.from_env(), **changes)
+    return merged, config
