@@ -20,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tinker_ext.config import Secret
+from tinker_ext.config import Concealed, Secret
 from tinker_ext.errors import TinkerError
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def run_credential_command(command: str) -> str:
     Raises:
         TinkerError: the command failed, took too long or printed nothing. Its output is not shown.
     """
+    command = Concealed(command)
     try:
         done = subprocess.run(
             command,
@@ -103,12 +104,12 @@ def run_credential_command(command: str) -> str:
             f"TINKER_CREDENTIAL_CMD did not finish within {COMMAND_TIMEOUT_S:.0f} s; "
             "run it in a shell to see what it waits for"
         ) from None
-    if done.returncode != 0:
+    code, value = done.returncode, Concealed(done.stdout.strip())
+    del done  # its repr shows the output
+    if code != 0:
         raise TinkerError(
-            f"TINKER_CREDENTIAL_CMD ended with exit code {done.returncode}; "
-            "run it in a shell to see why"
+            f"TINKER_CREDENTIAL_CMD ended with exit code {code}; run it in a shell to see why"
         )
-    value = done.stdout.strip()
     if not value:
         raise TinkerError("TINKER_CREDENTIAL_CMD printed nothing; it must print a key or a JWT")
     return value
@@ -173,11 +174,11 @@ class ExchangedToken:
         return self._renewal
 
     async def _fetch(self) -> None:
-        credential = await self._source.header()
-        if credential is None:
+        credential = Concealed(await self._source.header() or "")
+        if not credential:
             raise TinkerError("this server wants a token exchange, and there is no key to exchange")
         try:
-            token = await self._exchange(credential)
+            token = Concealed(await self._exchange(credential))
         except TinkerError:
             self._not_before = self._now() + JWT_RETRY_AFTER_FAILURE_S
             raise
@@ -238,7 +239,8 @@ def resolve(
     """
     values = os.environ if env is None else env
     command = values.get("TINKER_CREDENTIAL_CMD")
-    key = api_key or values.get("TINKER_API_KEY")
+    key = Concealed(api_key or values.get("TINKER_API_KEY") or "")
+    api_key = None
     hosted = is_hosted(base_url)
     if key and (not hosted or key.startswith(HOSTED_PREFIXES)):
         return StaticKey(key)

@@ -124,3 +124,14 @@ def conceal(headers: str, raw: RawReply) -> RawReply:
     elif status < 400 or not any(key in value for value in fields.values()):
         return raw
     return status, {name: value.replace(key, "***") for name, value in fields.items()}, content
+
+
+def forget_frames(error: BaseException) -> None:
+    """Cut the frames below the caller from an error and its causes.
+
+    They hold the bytes that were sent, and with them the key, for tools that print local variables.
+    """
+    each: BaseException | None = error
+    while each is not None and each.__traceback__ is not None:
+        each.__traceback__ = None
+        each = each.__cause__ or each.__context__

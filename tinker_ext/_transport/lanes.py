@@ -17,7 +17,7 @@ import httpx
 from tinker_ext._transport.deprecation import DeprecationNotes
 from tinker_ext._transport.faults import LaneBusyError
 from tinker_ext._transport.gate import RetryBudget, shared_budget
-from tinker_ext._transport.headers import Credentials, HeaderBlock, conceal
+from tinker_ext._transport.headers import Credentials, HeaderBlock, conceal, forget_frames
 from tinker_ext._transport.limits import FairQueue, SharedBackoff, shared_backoff
 from tinker_ext._transport.messages import Call, Lane, Reply, RetryRule
 from tinker_ext._transport.observe import (
@@ -79,6 +79,9 @@ class Connection:
         self._headers = HeaderBlock(credentials, [*config.extra_headers().items(), *headers])
         self._notes = DeprecationNotes()
         self._ports: dict[Lane, Port] = {}
+        # Looked up once: a connection lives on one loop, and these are asked for at every call.
+        self._backoff: SharedBackoff | None = None
+        self._budget: RetryBudget | None = None
         self._closed = False
         self._timing = Timing(
             base=config.retry_base,
@@ -97,13 +100,18 @@ class Connection:
     @property
     def backoff(self) -> SharedBackoff:
         """The pause shared by everybody with this server and credential."""
-        credential = self._credentials.fingerprint if self._credentials is not None else "anonymous"
-        return shared_backoff(self.base_url, credential)
+        if self._backoff is None:
+            credentials = self._credentials
+            name = credentials.fingerprint if credentials is not None else "anonymous"
+            self._backoff = shared_backoff(self.base_url, name)
+        return self._backoff
 
     @property
     def budget(self) -> RetryBudget:
         """The retry budget shared by everybody with this server."""
-        return shared_budget(self.base_url, self._config.retry_budget)
+        if self._budget is None:
+            self._budget = shared_budget(self.base_url, self._config.retry_budget)
+        return self._budget
 
     def queue(self, lane: Lane) -> FairQueue:
         """The slots of a lane, one per connection."""
@@ -180,6 +188,8 @@ class Connection:
         try:
             return self._conclude(call, ended)
         except Exception as failure:
+            if ended.in_doubt and isinstance(failure, TinkerError):
+                failure.in_doubt = True
             if self.observers:
                 self.observers.notice(
                     RequestFailed(call.operation, call.lane, ended.attempts, ended.elapsed, failure)
@@ -233,6 +243,7 @@ class Connection:
             return Reply(status, fields, content, loop.time() - started)
         except BaseException as error:
             failure = type(error).__name__
+            forget_frames(error)
             if isinstance(error, TinkerError) and error.operation is None:
                 error.with_context(operation=call.operation)
             raise

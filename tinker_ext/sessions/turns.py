@@ -292,7 +292,10 @@ class Turns:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            raise self._failed(post, error) from error
+            shown = self._failed(post, error)
+            if shown is error:  # an error that names itself as its cause would be a loop
+                raise
+            raise shown from error
         finally:
             if size:
                 self._bytes.release(size)
