@@ -124,23 +124,6 @@ def test_a_forgotten_client_ends(port):
     assert loop_threads() == []
 
 
-def test_a_client_in_use_keeps_the_one_that_made_it(port):
-    """M16: a training or sampling client goes on when only it is still held, and ends with it."""
-    trainer = connect(port).create_lora_training_client(MODEL, rank=4)
-    gc.collect()
-    trainer.optim_step(adam()).result(30)
-    sampler = trainer.save_weights_and_get_sampling_client()
-    del trainer
-    gc.collect()
-    assert sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(30).sequences
-    del sampler
-    gc.collect()
-    deadline = time.monotonic() + 10
-    while loop_threads() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert loop_threads() == []
-
-
 def test_a_client_keeps_its_service_alive(port):
     """M21: a training client works on when nobody holds the service client any more."""
     training = connect(port).create_lora_training_client(MODEL, rank=4)
