@@ -1,12 +1,16 @@
 """The checks of `doctor`, each on a sick case."""
 
+import contextlib
 import socket
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from tinker_ext.cli import examination
 from tinker_ext.cli.examination import clock, examine, variables
+
+TLS = Path(__file__).parents[2] / "data/tls"
 
 
 @pytest.fixture(autouse=True)
@@ -78,16 +82,47 @@ def test_https_on_a_plain_port():
         parts = urlsplit(f"https://127.0.0.1:{server.getsockname()[1]}")
         found = []
         with pytest.raises(examination._Stop):
-            found.extend(collect(examination.network(parts, 2), found))
+            collect(examination.network(parts, 2), found)
         thread.join(5)
     assert found[-1].name == "TLS"
     assert found[-1].status == "fail"
 
 
+@pytest.mark.parametrize(
+    ("certificate", "trusted", "status"),
+    [("good", True, "ok"), ("good", False, "fail"), ("expired", True, "fail")],
+)
+def test_certificates(certificate, trusted, status, monkeypatch):
+    """M36: a good certificate is told with its days; an expired or unknown one fails with a fix."""
+    import ssl
+    import threading
+
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.load_cert_chain(TLS / f"{certificate}.pem")
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(TLS / "ca.pem"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            peer, _ = server.accept()
+            with peer, contextlib.suppress(OSError), served.wrap_socket(peer, server_side=True):
+                pass
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        parts = urlsplit(f"https://localhost:{server.getsockname()[1]}")
+        found = []
+        with contextlib.suppress(examination._Stop):
+            collect(examination.network(parts, 5), found)
+        thread.join(5)
+    assert (found[-1].name, found[-1].status) == ("TLS", status)
+    assert bool(found[-1].fix) == (status == "fail")
+
+
 def collect(findings, into):
+    """Keep what was found before a check gave up."""
     for finding in findings:
         into.append(finding)
-    return []
 
 
 def test_a_name_that_does_not_exist():
