@@ -126,15 +126,17 @@ def _slices(batched: Any) -> list[TensorData]:
     step = width * math.prod(trailing)
     if offsets.size == 0:
         return []
-    if offsets[0] < 0 or offsets[-1] > len(raw) or (np.diff(offsets) < 0).any():
-        raise ValueError("offsets do not rise within the data")
-    if step and (offsets % step).any():
+    places: list[int] = offsets.tolist()
+    if places[0] < 0 or places[-1] > len(raw):
+        raise ValueError("offsets do not lie within the data")
+    if step and any(place % step for place in places):
         raise ValueError("offsets do not fall on rows")
     values = _values(raw, dtype)
-    bounds = (offsets // width).tolist()
     tensors = []
-    for start, end in itertools.pairwise(bounds):
-        part = values[start:end]
+    for start, end in itertools.pairwise(places):
+        if end < start:
+            raise ValueError("offsets do not rise")
+        part = values[start // width : end // width]
         if trailing:
             part = part.reshape(-1 if step else 0, *trailing)
         tensors.append(TensorData.adopt(part, part.shape))

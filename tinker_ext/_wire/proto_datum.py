@@ -7,6 +7,7 @@ else goes through the generated messages. Tests hold both to the same bytes' mea
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -23,8 +24,6 @@ from tinker_ext.types.tensor_data import TensorData
 _FLOAT32: Final = pb.DTYPE_FLOAT32
 _INT64: Final = pb.DTYPE_INT64
 _INT32_MAX: Final = 2**31 - 1
-
-LARGE_BYTES: Final = 8192
 
 # Tags: field number << 3 | 2 (length-delimited) or | 0 (varint); numbers as in tinker.proto.
 _REQUEST_DATA: Final = b"\x1a"
@@ -49,64 +48,71 @@ def write_datum(parts: list[Part], datum: Datum) -> int:
         InvalidInputError: A token id does not fit.
         FeatureMissingError: The wire has no form for one of its chunks.
     """
-    if not (_is_large(datum) and _is_plain(datum)):
-        message = _message(datum)
-        head = _REQUEST_DATA + varint(len(message))
-        parts += (head, message)
-        return len(head) + len(message)
     place = len(parts)
     parts.append(b"")
-    size = 0
-    for chunk in datum.model_input.chunks:
-        assert isinstance(chunk, EncodedTextChunk)
-        size += _write_text(parts, chunk.array)
-    for name, tensor in datum.loss_fn_inputs.items():
-        size += _write_tensor(parts, name, tensor)
-    head = _REQUEST_DATA + varint(size)
-    parts[place] = head
+    size = _write_plain(parts, datum)
+    if size is None:
+        del parts[place + 1 :]
+        message = _message(datum)
+        parts.append(message)
+        size = len(message)
+    parts[place] = head = _datum_head(size)
     return len(head) + size
 
 
-def _is_large(datum: Datum) -> bool:
-    """Whether copies cost more than the headers written by hand: from about 1,000 tokens on."""
-    return any(tensor.array.nbytes >= LARGE_BYTES for tensor in datum.loss_fn_inputs.values())
+def _write_plain(parts: list[Part], datum: Datum) -> int | None:
+    """Append text chunks and dense tensors; None when the datum has anything else."""
+    if datum.model_input_spans or datum.loss_fn_input_spans:
+        return None
+    size = 0
+    for chunk in datum.model_input.chunks:
+        if type(chunk) is not EncodedTextChunk:
+            return None
+        tokens = _tokens(chunk.array)
+        head = _text_head(tokens.nbytes)
+        parts += (head, tokens.data)
+        size += len(head) + tokens.nbytes
+    for name, tensor in datum.loss_fn_inputs.items():
+        if tensor.crow is not None:
+            return None
+        array = tensor.array
+        head, after = _tensor_frame(name, array.nbytes, tensor.dtype, tensor.dims)
+        parts += (head, np.ascontiguousarray(array).data, after)
+        size += len(head) + array.nbytes + len(after)
+    return size
 
 
-def _is_plain(datum: Datum) -> bool:
-    return (
-        not datum.model_input_spans
-        and not datum.loss_fn_input_spans
-        and all(type(chunk) is EncodedTextChunk for chunk in datum.model_input.chunks)
-        and all(tensor.crow is None for tensor in datum.loss_fn_inputs.values())
-    )
+# Batches repeat a few shapes, so what stands around the arrays is made once for each.
 
 
-def _write_text(parts: list[Part], tokens: npt.NDArray[np.int64]) -> int:
-    array = _tokens(tokens)
-    text = _TEXT_TOKENS + varint(array.nbytes)
-    chunk = _CHUNK_ENCODED_TEXT + varint(len(text) + array.nbytes)
-    length = len(chunk) + len(text) + array.nbytes
-    head = _DATUM_MODEL_INPUT + varint(length) + chunk + text
-    parts += (head, array.data)
-    return len(head) + array.nbytes
+@functools.lru_cache(maxsize=4096)
+def _datum_head(size: int) -> bytes:
+    return _REQUEST_DATA + varint(size)
 
 
-def _write_tensor(parts: list[Part], name: str, tensor: TensorData) -> int:
-    array = tensor.array
-    size = array.nbytes
+@functools.lru_cache(maxsize=4096)
+def _text_head(size: int) -> bytes:
+    text = _TEXT_TOKENS + varint(size)
+    chunk = _CHUNK_ENCODED_TEXT + varint(len(text) + size)
+    return _DATUM_MODEL_INPUT + varint(len(chunk) + len(text) + size) + chunk + text
+
+
+@functools.lru_cache(maxsize=4096)
+def _tensor_frame(
+    name: str, size: int, dtype: str, dims: tuple[int, ...] | None
+) -> tuple[bytes, bytes]:
+    """What stands before and after the values of a dense tensor."""
     before = _TENSOR_DENSE + varint(size)
-    after = _TENSOR_DTYPE + varint(_FLOAT32 if tensor.dtype == "float32" else _INT64)
-    if tensor.shape:
-        dims = b"".join(map(varint, tensor.shape))
-        after += _TENSOR_SHAPE + varint(len(dims)) + dims
+    after = _TENSOR_DTYPE + varint(_FLOAT32 if dtype == "float32" else _INT64)
+    if dims:
+        written = b"".join(map(varint, dims))
+        after += _TENSOR_SHAPE + varint(len(written)) + written
     key = name.encode()
     entry = (
         _ENTRY_KEY + varint(len(key)) + key + _ENTRY_VALUE + varint(len(before) + size + len(after))
     )
     length = len(entry) + len(before) + size + len(after)
-    head = _DATUM_LOSS_FN_INPUTS + varint(length) + entry + before
-    parts += (head, np.ascontiguousarray(array).data, after)
-    return len(head) + size + len(after)
+    return _DATUM_LOSS_FN_INPUTS + varint(length) + entry + before, after
 
 
 def _message(datum: Datum) -> bytes:
@@ -134,7 +140,8 @@ def _message(datum: Datum) -> bytes:
 
 
 def _tokens(array: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    if array.size and (array.max() > _INT32_MAX or array.min() < 0):
+    # Read without a sign, a negative id is a large one.
+    if array.size and np.maximum.reduce(array.view(np.uint64)) > _INT32_MAX:
         raise InvalidInputError("A token id does not fit the wire: it must lie in 0 … 2³¹ - 1.")
     return array.astype("<i4")
 

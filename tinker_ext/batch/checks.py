@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from tinker_ext import tensors
 from tinker_ext.errors import InvalidInputError
@@ -62,7 +63,7 @@ def check_batch(
     for index, datum in enumerate(data):
         if not isinstance(datum, Datum):
             raise InvalidInputError(f"data[{index}] is a {type(datum).__name__}, not a Datum.")
-        _check_datum(f"data[{index}]", datum, loss_fn, finite=finite, vocab_size=vocab_size)
+        _check_datum(index, datum, loss_fn, finite=finite, vocab_size=vocab_size)
 
 
 def _check_config(config: Mapping[str, float | str] | None) -> None:
@@ -78,35 +79,40 @@ def _check_config(config: Mapping[str, float | str] | None) -> None:
 
 
 def _check_datum(
-    where: str, datum: Datum, loss_fn: str, *, finite: bool, vocab_size: int | None
+    index: int, datum: Datum, loss_fn: str, *, finite: bool, vocab_size: int | None
 ) -> None:
+    # Runs for every datum of every batch: names are put into words only for an error.
     inputs = datum.loss_fn_inputs
-    missing = [name for name in REQUIRED_INPUTS[loss_fn] if name not in inputs]
-    if missing:
-        raise InvalidInputError(
-            f"{where}: {loss_fn} needs {', '.join(missing)} in loss_fn_inputs; "
-            f"given: {', '.join(sorted(inputs)) or 'nothing'}."
-        )
-    check_tokens(f"{where}.model_input", datum.model_input, vocab_size=vocab_size)
+    for name in REQUIRED_INPUTS[loss_fn]:
+        if name not in inputs:
+            missing = [each for each in REQUIRED_INPUTS[loss_fn] if each not in inputs]
+            raise InvalidInputError(
+                f"data[{index}]: {loss_fn} needs {', '.join(missing)} in loss_fn_inputs; "
+                f"given: {', '.join(sorted(inputs)) or 'nothing'}."
+            )
+    check_tokens("data[{}].model_input", datum.model_input, index, vocab_size=vocab_size)
     length = _known_length(datum.model_input)
     for name, value in inputs.items():
         if not isinstance(value, TensorData):
             raise InvalidInputError(
-                f"{where}.loss_fn_inputs[{name!r}] is a {type(value).__name__}; "
+                f"data[{index}].loss_fn_inputs[{name!r}] is a {type(value).__name__}; "
                 "assign a TensorData."
             )
-        _check_tensor(f"{where}.loss_fn_inputs[{name!r}]", name, value, length, finite=finite)
+        _check_tensor(index, name, value, length, finite=finite)
     targets, weights = inputs.get("target_tokens"), inputs.get("weights")
     if targets is not None:
-        _check_targets(where, targets, inputs, vocab_size)
+        _check_targets(index, targets, inputs, vocab_size)
         if weights is not None and _dims(targets) != _dims(weights):
             raise InvalidInputError(
-                f"{where}: weights have shape {list(_dims(weights))}, "
+                f"data[{index}]: weights have shape {list(_dims(weights))}, "
                 f"target_tokens have {list(_dims(targets))}."
             )
 
 
 def _known_length(model_input: ModelInput) -> int | None:
+    chunks = model_input.chunks
+    if len(chunks) == 1 and type(chunks[0]) is EncodedTextChunk:
+        return chunks[0].array.size
     try:
         return model_input.length
     except InvalidInputError:  # an image without expected_tokens: only the server knows
@@ -114,37 +120,44 @@ def _known_length(model_input: ModelInput) -> int | None:
 
 
 def _dims(tensor: TensorData) -> tuple[int, ...]:
-    return tensor.array.shape if tensor.shape is None else tuple(tensor.shape)
+    dims = tensor.dims
+    return tensor.array.shape if dims is None else dims
 
 
 def _check_tensor(
-    where: str, name: str, tensor: TensorData, length: int | None, *, finite: bool
+    index: int, name: str, tensor: TensorData, length: int | None, *, finite: bool
 ) -> None:
     dims = _dims(tensor)
     if name in _PER_POSITION and length is not None and (not dims or dims[0] != length):
         raise InvalidInputError(
-            f"{where} has shape {list(dims)} but model_input has {length} positions; "
-            "there must be one entry for each."
+            f"{_place(index, name)} has shape {list(dims)} but model_input has {length} "
+            "positions; there must be one entry for each."
         )
     values = tensor.array
-    if values.dtype.kind == "f" and values.size and np.isnan(values.min()):
-        at = int(np.flatnonzero(np.isnan(values))[0])
-        raise InvalidInputError(f"{where} is NaN at position {at}.")
+    if values.dtype.kind == "f" and values.size:
+        least = np.minimum.reduce(values, axis=None)  # NaN if any value is
+        if least != least:
+            at = int(np.flatnonzero(np.isnan(values))[0])
+            raise InvalidInputError(f"{_place(index, name)} is NaN at position {at}.")
     if finite:
-        tensors.check_finite(values, what=where)
+        tensors.check_finite(values, what=_place(index, name))
+
+
+def _place(index: int, name: str) -> str:
+    return f"data[{index}].loss_fn_inputs[{name!r}]"
 
 
 def _check_targets(
-    where: str, targets: TensorData, inputs: Mapping[str, TensorData], vocab_size: int | None
+    index: int, targets: TensorData, inputs: Mapping[str, TensorData], vocab_size: int | None
 ) -> None:
     values = targets.array
     if values.dtype.kind != "i":
-        raise InvalidInputError(f"{where}: target_tokens must be int64, not {targets.dtype}.")
-    if not values.size:
-        return
+        raise InvalidInputError(f"data[{index}]: target_tokens must be int64, not {targets.dtype}.")
     limit = _LARGEST_TOKEN if vocab_size is None else vocab_size - 1
+    if _within(values, limit):
+        return
     if values.max() > limit:
-        raise InvalidInputError(f"{where}: target token {values.max()} is above {limit}.")
+        raise InvalidInputError(f"data[{index}]: target token {values.max()} is above {limit}.")
     # A negative id is padding where its weight is 0; two-dimensional targets pad with it too.
     if values.ndim != 1 or values.min() >= 0:
         return
@@ -155,25 +168,37 @@ def _check_targets(
     if used.any():
         at = int(np.flatnonzero(used)[0])
         raise InvalidInputError(
-            f"{where}: target token {values[at]} at position {at} is negative; "
+            f"data[{index}]: target token {values[at]} at position {at} is negative; "
             "give positions that do not count weight 0."
         )
 
 
-def check_tokens(where: str, model_input: ModelInput, *, vocab_size: int | None = None) -> None:
+def _within(values: npt.NDArray[np.int64], limit: int) -> bool:
+    """Whether all ids lie in 0 … limit; read without a sign, a negative one is a large one."""
+    return not values.size or np.maximum.reduce(values.view(np.uint64), axis=None) <= limit
+
+
+def check_tokens(
+    where: str, model_input: ModelInput, *details: int, vocab_size: int | None = None
+) -> None:
     """Check that every text token is an id the wire can carry (and the model knows).
+
+    Args:
+        where: How to call the input in an error.
+        model_input: The input.
+        *details: Numbers for the braces in `where`.
+        vocab_size: Refuse ids from here on, when the size is known.
 
     Raises:
         InvalidInputError: Names the first bad token.
     """
     limit = _LARGEST_TOKEN if vocab_size is None else vocab_size - 1
     for chunk in model_input.chunks:
-        if not isinstance(chunk, EncodedTextChunk) or not chunk.length:
-            continue
-        low, high = int(chunk.array.min()), int(chunk.array.max())
-        if low < 0 or high > limit:
+        if isinstance(chunk, EncodedTextChunk) and not _within(chunk.array, limit):
+            low, high = int(chunk.array.min()), int(chunk.array.max())
             bad = low if low < 0 else high
-            raise InvalidInputError(f"{where}: token {bad} is outside 0 … {limit}.")
+            name = where.format(*details)
+            raise InvalidInputError(f"{name}: token {bad} is outside 0 … {limit}.")
 
 
 def check_sample(

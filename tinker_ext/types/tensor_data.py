@@ -90,7 +90,8 @@ class TensorData:
         dims = shape if isinstance(shape, tuple) or shape is None else tuple(map(int, shape))
         if crow is None and dims is not None and array.shape != dims:
             array = _reshape(array, dims)
-        array.flags.writeable = False
+        if array.flags.writeable:
+            array.flags.writeable = False
         put = object.__setattr__
         put(self, "array", array)
         put(self, "dtype", tensors.WIRE_NAMES[array.dtype])
@@ -155,6 +156,11 @@ class TensorData:
     def shape(self) -> list[int] | None:
         """Dimensions; None means one dimension."""
         return None if self._shape is None else list(self._shape)
+
+    @property
+    def dims(self) -> tuple[int, ...] | None:
+        """The same as `shape`, as a tuple."""
+        return self._shape
 
     @property
     def data(self) -> list[int] | list[float]:

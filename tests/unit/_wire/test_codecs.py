@@ -288,12 +288,10 @@ def test_a_plain_datum_is_what_the_generated_messages_write(chunks, values):
         },
     )
     parts = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proto_datum, "LARGE_BYTES", 0)
-        size = proto_datum.write_datum(parts, one)
+    size = proto_datum.write_datum(parts, one)
     joined = b"".join(parts)
     assert size == len(joined)
-    assert proto_datum._is_plain(one)
+    assert proto_datum._write_plain([], one) is not None
     written = pb.ForwardBackwardRequest.FromString(joined)
     expected = pb.ForwardBackwardRequest()
     expected.data.append(pb.Datum.FromString(proto_datum._message(one)))
