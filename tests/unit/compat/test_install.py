@@ -29,6 +29,7 @@ print("ours", *sys.argv[1:])
 
 def run(*args: str, paths: tuple[str, ...] = (), cwd: Path | None = None) -> str:
     env = {k: v for k, v in os.environ.items() if not k.startswith("TINKER_")}
+    env["HOME"] = str(ROOT / "nobody")  # no stored credentials
     env["PYTHONPATH"] = os.pathsep.join((*paths, str(ROOT), str(ROOT / "generated")))
     done = subprocess.run(
         [sys.executable, *args], env=env, cwd=cwd, capture_output=True, text=True, timeout=60
@@ -143,3 +144,18 @@ def test_star_import():
         print(ServiceClient.__name__, LossFnType is not None, types.__name__, auth.__name__)
     """
     assert run("-c", textwrap.dedent(code)) == "ServiceClient True tinker.types tinker.auth"
+
+
+def test_without_a_key_it_fails_as_the_official_one_does():
+    """M30: old code never ends up on the embedded model by accident; it must be asked for."""
+    code = """
+        import tinker_ext.compat; tinker_ext.compat.install()
+        import tinker
+        try:
+            tinker.ServiceClient().get_server_capabilities()
+        except tinker.TinkerError as error:
+            print("TINKER_API_KEY" in str(error))
+        names = tinker.ServiceClient(base_url="embedded").get_server_capabilities()
+        print(len(names.supported_models) > 0)
+    """
+    assert run("-c", textwrap.dedent(code), paths=()).split() == ["True", "True"]

@@ -20,6 +20,7 @@ from compat_surface import (
 )
 
 from tinker_ext import compat
+from tinker_ext.clients import embedded
 
 MIGRATION = Path(__file__).parents[3] / "docs" / "migration.md"
 
@@ -49,7 +50,8 @@ LEFT_BEHIND = {
 
 
 @pytest.fixture(autouse=True)
-def _stand_in() -> None:
+def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "default_to_embedded", True)  # put back after each test
     compat.install()
 
 
