@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 
 from tinker_ext import AdamParams, Datum, ModelInput
 from tinker_ext._transport.observe import RequestFinished, RequestStarted
@@ -84,6 +85,8 @@ def main() -> None:
             try:
                 os.write(writing, json.dumps(train(order)).encode())
                 code = 0
+            except BaseException:
+                traceback.print_exc()
             finally:
                 sys.stderr.flush()
                 os._exit(code)
