@@ -108,6 +108,8 @@ def test_any_kill_ends_in_the_same_weights(driver, tmp_path, seq, loses, few):
             model_id = done["path"].split("/")[2]
             seqs = effects(server, model_id)
             assert seqs == list(range(1, len(seqs) + 1)), f"kill point {point}"
+            status = server.app.world.sessions[model_id.split(":")[0]].status
+            assert status["reason"]["type"] == "success", f"kill point {point}"
             assert b"CANARY" not in journal.read_bytes()
         if loses:
             assert "reattached" not in hows
