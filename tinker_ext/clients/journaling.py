@@ -183,7 +183,7 @@ async def resume(
             try:
                 _take_wire(workspace, state, dialect)
                 await recorded.read_earlier(life.model_id, workspace.seconds())
-                return _attach(workspace, recorded, life)
+                return await _attach(workspace, recorded, life)
             except (RequestFailedError, FutureExpiredError) as error:
                 obstacle = f"a request of its last step cannot be read again: {error.message}"
         log.warning("The run goes back to its last checkpoint: %s.", obstacle)
@@ -231,12 +231,13 @@ def _take_wire(workspace: Workspace, state: State, dialect: Dialect) -> None:
         workspace.link.refuse_wire(dialect.wire)
 
 
-def _attach(workspace: Workspace, recorded: Recorded, life: Life) -> Resumption:
+async def _attach(workspace: Workspace, recorded: Recorded, life: Life) -> Resumption:
     from tinker_ext.clients.training import TrainingClient
 
     journal = recorded.journal
     state = journal.state
     workspace.session.adopt(life.session_id, _BLOCK * state.attached)
+    await workspace.session.ensure()  # from now on it gets heartbeats, and an end
     journal.attached()
     client = TrainingClient(workspace, life.number, life.model_id)
     client.turns.record(recorded, state.next_seq_id)

@@ -79,8 +79,13 @@ def test_a_resumed_run_goes_on_with_its_model(server, path):
         assert run.next_step == 2
         train(run, 4)
         assert run.how == "reattached"
+        session_id = run.service.session_id
+        sampler = run.training.save_weights_and_get_sampling_client()
         saved = run.save("final")
-    assert effects(server, saved) == list(range(1, 10))
+    assert effects(server, saved) == list(range(1, 11))
+    status = server.app.world.sessions[session_id].status
+    assert status["reason"]["type"] == "success"
+    assert sampler._source.address["sampling_session_id"].endswith(":sample:1000000")
 
 
 def test_without_the_model_a_run_goes_back_to_its_checkpoint(server, path):
