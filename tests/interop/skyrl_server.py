@@ -117,7 +117,10 @@ class SkyRL:
         if (target / "tokenizer.json").exists():
             return
         script = Path(__file__).with_name("tiny_model.py")
-        subprocess.run([self.python, script, target], check=True, env=self._environment())
+        environment = self._environment()
+        if self.site is not None:
+            environment["PYTHONPATH"] = str(self.site)
+        subprocess.run([self.python, script, target], check=True, env=environment)
 
     def _start(self) -> None:
         site = self.folder / "site"
