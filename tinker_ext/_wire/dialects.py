@@ -148,7 +148,7 @@ def choose(
         reply: Its client/config reply, None when it has no such endpoint.
         argument: Wire the caller asked for: `json`, `proto` or None.
         environment: Wire of the configuration (TINKER_EXT_WIRE).
-        seq: Rule of the configuration (TINKER_EXT_SEQ): what the server does with seq ids, when the user knows.
+        seq: Rule of the configuration (TINKER_EXT_SEQ): what the server does with seq ids.
         refused: Wires this server refused before.
         protobuf: Whether the protobuf runtime is installed.
 
