@@ -1,0 +1,116 @@
+"""M39: the core install stays light; `nox -s wheel` also installs it, see tests/wheel.py."""
+
+import json
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from wheel import HEAVY, check, check_wheel, names
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def loaded(code):
+    """Top-level modules that a program has loaded, without site-packages hooks."""
+    script = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    path = [str(ROOT), str(ROOT / "generated"), *(p for p in sys.path if "site-packages" in p)]
+    lines = f"import sys\nsys.path[:0] = {path!r}\n{script}"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", lines], check=True, capture_output=True, text=True
+    )
+    return {name.split(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+
+
+def test_the_core_requires_nothing_heavy():
+    """M39: no torch, transformers, pydantic, protobuf, server or terminal libraries."""
+    assert not names(PROJECT["dependencies"]) & set(HEAVY)
+    assert names(PROJECT["dependencies"]) <= {
+        "attrs",
+        "httptools",
+        "httpx",
+        "numpy",
+        "orjson",
+        "sniffio",
+        "tenacity",
+        "tokenizers",
+    }
+
+
+def test_everything_else_is_an_extra():
+    """M39: extras for torch, cli, server, proto, otel and test."""
+    extras = PROJECT["optional-dependencies"]
+    assert set(extras) >= {"torch", "cli", "server", "proto", "otel", "test"}
+    assert names(extras["proto"]) == {"protobuf", "zstandard"}
+    assert "torch" not in names(line for name in extras if name != "torch" for line in extras[name])
+
+
+def wheel_file(path, **contents):
+    required = contents.pop("required", "httpx>=0.27")
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("tinker_ext/py.typed", "tinker_api/__init__.py", "tinker_proto/__init__.py"):
+            archive.writestr(name, "")
+        archive.writestr("x-1.dist-info/METADATA", f"Requires-Dist: {required}\n")
+        for name in contents.get("more", ()):
+            archive.writestr(name, "")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("contents", "said"),
+    [
+        ({}, []),
+        ({"required": "torch>=2; extra == 'torch'"}, []),
+        ({"required": "torch>=2"}, ["the wheel requires torch"]),
+        ({"more": ["tests/x.py"]}, ["the wheel installs tests"]),
+    ],
+)
+def test_the_check_of_a_wheel_finds_each_fault(tmp_path, contents, said):
+    """M39: what `nox -s wheel` checks of the file is checked itself."""
+    assert check_wheel(wheel_file(tmp_path / "x.whl", **contents)) == said
+
+
+def test_importing_the_package_loads_no_third_party_module():
+    """M39: `import tinker_ext` touches neither tokenizers nor protobuf, nor anything else."""
+    before = loaded("")
+    after = loaded("import tinker_ext")
+    assert after - before <= {*sys.stdlib_module_names, "tinker_ext"}
+
+
+def test_a_client_loads_neither_tokenizers_nor_protobuf_nor_torch():
+    """M39: using the client costs what it uses."""
+    after = loaded(
+        "import tinker_ext\n"
+        "tinker_ext.ServiceClient(base_url='http://127.0.0.1:9', api_key='x').close().result()"
+    )
+    assert "httpx" in after
+    assert not after & {
+        "tokenizers",
+        "google",
+        "tinker_proto",
+        "torch",
+        "transformers",
+        "pydantic",
+        "starlette",
+        "uvicorn",
+        "opentelemetry",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, []),
+        ({"sizes": {"torch": 1}}, ["torch was installed"]),
+        ({"sizes": {"numpy": 10**9}}, ["1000 MB were installed, more than 150"]),
+        ({"import": ["numpy"]}, ["`import tinker_ext` loads numpy"]),
+        ({"client": ["tokenizers"]}, ["a ServiceClient loads tokenizers"]),
+    ],
+)
+def test_the_check_of_an_installation_finds_each_fault(change, said):
+    """M39: what `nox -s wheel` checks is checked itself."""
+    good = {"sizes": {"numpy": 5 * 10**7}, "import": ["tinker_ext"], "client": ["httpx"]}
+    assert check({**good, **change}) == said
