@@ -60,7 +60,10 @@ class Frame:
         last = len(self.values)
         if last < 5:
             return list(range(1, last + 1))
-        return [1, *(round(last * share) for share in (0.25, 0.5, 0.75, 1.0))]
+        gap = max(round(ticks(0.0, float(last), 4)[1]), 1)
+        marks = [1, *range(gap, last + 1, gap)]
+        # The last step is labelled too where it does not run into its neighbour.
+        return marks if last - marks[-1] < gap / 3 else [*marks, last]
 
     def points(self) -> list[tuple[float, float]]:
         """Return the curve in picture coordinates."""
