@@ -5,6 +5,7 @@ By default a few moments of each kind; `END_POINTS=50` tries that many, and hold
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -59,6 +60,16 @@ def reason(server, session_id):
     return status["reason"]["type"] if status["type"] == "client_finished" else status["type"]
 
 
+@functools.cache
+def undisturbed(server, driver, shape):
+    """The same program without a signal."""
+    calm = driver(shape)
+    assert calm["code"] == 0
+    assert calm["noise"] == ""
+    assert reason(server, calm["session"]) == "success"
+    return calm
+
+
 def hold(seconds):
     """The time limit holds on a machine that does nothing else; a hang is found anyway."""
     if POINTS:
@@ -70,10 +81,7 @@ def hold(seconds):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_at_any_moment_ends_the_session_as_interrupted(server, driver, shape, number):
     """M21: one traceback of the user's own at most, and the server knows why."""
-    calm = driver(shape)
-    assert calm["code"] == 0
-    assert calm["noise"] == ""
-    assert reason(server, calm["session"]) == "success"
+    calm = undisturbed(server, driver, shape)
     few = random.Random(f"{shape} {number}")
     moments = few.sample(range(1, calm["events"]), min(POINTS or 1, calm["events"] - 1))
     for at in sorted(moments):
