@@ -28,10 +28,6 @@ tinker-ext serve --fault drop_response:*:probability=0.1 --seed 7  # one reply i
 tinker-ext serve --bug adam_bias                                   # a mistake `conform` must find
 """
 
-PROFILE = "How it behaves"
-LIMITS = "Capacity and time"
-HARM = "Misbehaviour"
-
 
 def _listed(kind: str) -> Any:
     def show(context: click.Context, _: click.Parameter, value: bool) -> None:
