@@ -13,6 +13,7 @@ from collections import deque
 
 import httpx
 
+from tinker_ext._transport.alarms import Alarms
 from tinker_ext._transport.channel import Channel, RawReply
 from tinker_ext._transport.faults import (
     ConnectError,
@@ -60,6 +61,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
         self._idle: deque[Channel] = deque()
         self._busy: set[Channel] = set()
         self._sweeper: asyncio.TimerHandle | None = None
+        self._alarms = Alarms()
         self._closed = False
         self._host_line = f" HTTP/1.1\r\nHost: {origin.authority}\r\n".encode("ascii")
 
@@ -165,7 +167,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
     ) -> RawReply:
         loop = asyncio.get_running_loop()
         waiter = channel.start(head, content, limit, head_only=method == "HEAD")
-        timer = loop.call_at(end, channel.expire, timeout)
+        timer = self._alarms.set(loop, end, channel.expire, timeout)
         self._busy.add(channel)
         try:
             return await waiter

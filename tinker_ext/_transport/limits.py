@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from weakref import WeakKeyDictionary
 
+from tinker_ext._transport.alarms import Alarms
+
 
 class FairQueue:
     """A counting limit whose waiters are served in turn, one per key, each key in call order.
@@ -30,6 +32,7 @@ class FairQueue:
         # Keys with waiters, in the order they are served; each has its own line.
         self._turns: deque[Hashable] = deque()
         self._lines: dict[Hashable, deque[asyncio.Future[None]]] = {}
+        self._alarms = Alarms()
 
     @property
     def limit(self) -> int:
@@ -72,7 +75,9 @@ class FairQueue:
             return
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-        timer = loop.call_at(deadline, _expire, waiter) if deadline is not None else None
+        timer = None
+        if deadline is not None:
+            timer = self._alarms.set(loop, deadline, _expire, waiter)
         line = self._lines.get(key)
         if line is None:
             self._lines[key] = line = deque()
