@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tinker_ext.conform.report import ABSENT, FAIL, PASS, Report
 
+_SHOWN = 220
 _CELLS = {PASS: "yes", FAIL: "**no**", ABSENT: "–"}
 
 
@@ -50,9 +51,11 @@ def _evidence(name: str, report: Report) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Evidence on one line, harmless inside Markdown."""
+    """Evidence on one line, short, harmless inside Markdown."""
     line = " ".join(text.split())
-    for mark in "<>|`*":
+    line = line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
+    line = line.replace("`", "'")
+    for mark in "<>|*":
         line = line.replace(mark, f"\\{mark}")
     return line
 
