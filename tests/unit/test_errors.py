@@ -29,6 +29,7 @@ EXAMPLES = [
     errors.DeadlineExceededError("late"),
     errors.StallError("stuck"),
     errors.FeatureMissingError("weights_info", "http://host"),
+    errors.BudgetExceededError("too much"),
     errors.UnsafeToRetryError("unsafe"),
     errors.ClientClosedError("closed"),
     errors.SessionEndedError("ended"),
