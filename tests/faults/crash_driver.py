@@ -59,6 +59,7 @@ def train(order: dict) -> dict:
         reattach=order.get("reattach", True),
     )
     run.journal.file.listener = killer
+    run.journal.long_bytes = 12_000  # so that a short run rewrites its journal a few times
     done = []
     with run:
         for step in run.steps(order["steps"]):

@@ -16,6 +16,8 @@ from tinker_ext.errors import TinkerError
 FORMAT: Final = "tinker-ext run journal"
 VERSION: Final = 1
 
+_HEAD: Final = {"t": "head", "format": FORMAT, "version": VERSION, "by": __version__}
+
 
 class JournalError(TinkerError):
     """A journal cannot be used; the file is left as it is."""
@@ -42,7 +44,7 @@ class JournalFile:
         self.repaired = False
         """Whether a torn line was cut off now or in an earlier life."""
         self.listener: Callable[[str], object] | None = None
-        """Told "before" and "after" each write, for tests that end the process there."""
+        """Told "before", "within" and "after" writes, for tests that end the process there."""
         self._lock = threading.Lock()
         new = not self.path.exists()
         if new:
@@ -62,8 +64,7 @@ class JournalFile:
         with self._lock:
             if self._fd is None:
                 raise JournalError(f"The journal {self.path} is closed.")
-            if self.listener is not None:
-                self.listener("before")
+            self._tell("before")
             size = os.fstat(self._fd).st_size
             try:
                 view = memoryview(line)
@@ -76,8 +77,45 @@ class JournalFile:
                 raise JournalError(
                     f"The journal {self.path} cannot be written: {error.strerror}."
                 ) from error
-            if self.listener is not None:
-                self.listener("after")
+            self._tell("after")
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        with self._lock:
+            return 0 if self._fd is None else os.fstat(self._fd).st_size
+
+    def rewrite(self, record: dict[str, Any]) -> None:
+        """Replace everything by one record; a crash leaves either the old file or the new one."""
+        lines = [_line(_HEAD)]
+        if self.repaired:
+            lines.append(_line({"t": "repaired"}))
+        lines.append(_line(record))
+        draft = self.path.with_name(f"{self.path.name}.new")
+        with self._lock:
+            if self._fd is None:
+                raise JournalError(f"The journal {self.path} is closed.")
+            self._tell("before")
+            fresh = os.open(draft, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
+            try:
+                os.write(fresh, b"".join(lines))
+                os.fsync(fresh)
+                _own(fresh, draft)
+                self._tell("within")
+                os.replace(draft, self.path)
+            except OSError as error:
+                os.close(fresh)
+                raise JournalError(
+                    f"The journal {self.path} cannot be written: {error.strerror}."
+                ) from error
+            _sync_folder(self.path.parent)
+            os.close(self._fd)
+            self._fd = fresh
+            self._tell("after")
+
+    def _tell(self, moment: str) -> None:
+        if self.listener is not None:
+            self.listener(moment)
 
     def close(self) -> None:
         """Give the file back; closing twice is fine."""
@@ -88,10 +126,9 @@ class JournalFile:
 
     def _create(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        head = _line({"t": "head", "format": FORMAT, "version": VERSION, "by": __version__})
         draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
         with draft.open("xb") as file:
-            file.write(head)
+            file.write(_line(_HEAD))
             file.flush()
             os.fsync(file.fileno())
         try:
@@ -160,7 +197,7 @@ class JournalFile:
             file.flush()
             os.fsync(file.fileno())
         os.ftruncate(self._fd, len(content) - extra)
-        mark = {"t": "repaired", "bytes": extra}
+        mark = {"t": "repaired"}
         self.append(mark)
         records.append(mark)
 

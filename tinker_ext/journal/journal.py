@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Mapping
@@ -9,6 +10,8 @@ from typing import Any
 
 from tinker_ext.journal.file import JournalError, JournalFile
 from tinker_ext.journal.state import Kept, State
+
+log = logging.getLogger("tinker_ext")
 
 _MADE_BY = ("base_model", "rank", "seed", "train_mlp", "train_attn", "train_unembed", "state")
 
@@ -23,6 +26,9 @@ class Journal:
     Raises:
         JournalError: The file cannot be used; it is left as it is.
     """
+
+    long_bytes = 1 << 20
+    """A longer file is replaced by its sum at the end of a step."""
 
     def __init__(self, path: str | os.PathLike[str], *, repair: bool = False) -> None:
         self.file = JournalFile(path, repair=repair)
@@ -157,6 +163,11 @@ class Journal:
     def step_done(self, step: int, next_seq_id: int, notes: Mapping[str, Any]) -> None:
         """Note that a step is complete; the next request gets `next_seq_id`."""
         self._note({"t": "step", "step": step, "seq": next_seq_id, "notes": dict(notes)})
+        if self.file.size > self.long_bytes:
+            try:
+                self.file.rewrite(self.state.to_record())
+            except JournalError as error:  # then it stays long
+                log.warning("%s", error)
 
     def end(self, status: str) -> None:
         """Note why the run is closed."""

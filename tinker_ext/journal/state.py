@@ -10,6 +10,9 @@ import attrs
 CHANGING: Final = frozenset({"forward_backward", "optim_step", "load_weights"})
 """Operations after which a checkpoint no longer shows the model as it is."""
 
+KEPT_CHECKPOINTS: Final = 20
+"""How many a run may go back to; older ones would only make the journal long."""
+
 
 @attrs.frozen
 class Life:
@@ -107,6 +110,22 @@ class State:
         if change is not None:
             change(record)
 
+    def to_record(self) -> dict[str, Any]:
+        """Everything there is to know between two steps, as one record."""
+        fields = attrs.asdict(self)
+        del fields["kept"]
+        return {"t": "state", **fields}
+
+    def _on_state(self, record: Mapping[str, Any]) -> None:
+        for name, value in record.items():
+            if name == "life":
+                self.life = None if value is None else Life(**value)
+            elif name == "checkpoints":
+                self.checkpoints = [Checkpoint(**each) for each in value]
+            elif name != "t":
+                setattr(self, name, value)
+        self.kept = {}
+
     def _on_plan(self, record: Mapping[str, Any]) -> None:
         self.plan = record["plan"]
 
@@ -160,7 +179,7 @@ class State:
         self.notes = record.get("notes", {})
         saved = self._saved()
         if saved is not None:
-            self.checkpoints.append(Checkpoint(saved, self.next_step, self.notes))
+            self._keep(saved)
         self.kept = {}
 
     def _saved(self) -> str | None:
@@ -178,8 +197,12 @@ class State:
                 saved = str(kept.value.get("path") or "") or None
         return saved
 
+    def _keep(self, path: str) -> None:
+        self.checkpoints.append(Checkpoint(path, self.next_step, self.notes))
+        del self.checkpoints[:-KEPT_CHECKPOINTS]
+
     def _on_end(self, record: Mapping[str, Any]) -> None:
         self.ended = record["status"]
         saved = self._saved() if self.ended == "success" else None
         if saved is not None:
-            self.checkpoints.append(Checkpoint(saved, self.next_step, self.notes))
+            self._keep(saved)

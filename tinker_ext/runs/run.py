@@ -12,6 +12,7 @@ from tinker_ext.clients import endings, journaling
 from tinker_ext.clients.service import ServiceClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.errors import InvalidInputError
+from tinker_ext.futures.loop import OFFLOAD_BYTES
 from tinker_ext.journal import Journal
 
 if TYPE_CHECKING:
@@ -233,7 +234,10 @@ class Run:
             await training.save_state(self._numbered("step"))
         await recorded.settle()
         notes = _checked(self.notes)
-        self.journal.step_done(step, training.turns.next_seq_id, notes)
+        # Waits for the disk, so it is done beside the loop.
+        await self.service.holder.runtime.offload(
+            OFFLOAD_BYTES, self.journal.step_done, step, training.turns.next_seq_id, notes
+        )
         self._step = None
 
     # -- end -------------------------------------------------------------------------------

@@ -135,6 +135,19 @@ def _full():
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def test_a_rewritten_journal_has_one_owner_too(path):
+    """M20: the new file is taken before it has the name of the old one."""
+    file = JournalFile(path)
+    file.rewrite({"t": "state", "n": 7})
+    refused(path, "in use")
+    file.append({"t": "note", "n": 8})
+    file.close()
+    again = JournalFile(path)
+    assert [record["n"] for record in again.records] == [7, 8]
+    again.close()
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
 def test_a_closed_journal_says_so(path):
     """M20: writing after close is a clear error."""
     journal = Journal(path)

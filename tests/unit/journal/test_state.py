@@ -147,6 +147,22 @@ def test_a_new_life_forgets_what_was_saved_after_its_start(journal):
     assert (state.next_step, state.next_seq_id) == (1, 2)
 
 
+def test_a_long_journal_is_replaced_by_its_sum(journal):
+    """M20: the file stays small however long the run, and says the same."""
+    journal.long_bytes = 3000
+    for step in range(60):
+        seq = 3 * step + 1
+        do(journal, seq, "forward_backward")
+        do(journal, seq + 1, "optim_step", {})
+        save(journal, seq + 2, f"c{step % 5}")
+        journal.step_done(step, seq + 3, {"cursor": step})
+        assert journal.file.size < 5000
+    before = journal.state
+    after = reopened(journal).state
+    assert after == before
+    assert [c.next_step for c in after.checkpoints] == [56, 57, 58, 59, 60]
+
+
 def test_other_settings_are_refused(journal):
     """M20: a journal of another run is refused with the setting that differs."""
     with pytest.raises(JournalError, match="rank = 4, not 8"):
