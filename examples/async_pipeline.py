@@ -10,6 +10,7 @@ import asyncio
 import time
 
 from tinker_ext import AdamParams, Datum, ModelInput, SamplingParams, ServiceClient
+from tinker_ext.mock import Server, Settings
 from tinker_ext.quickstart import animals
 
 STEPS = 40
@@ -23,8 +24,6 @@ LATENCY = 0.05
 # network and a queue would.
 
 # %%
-from tinker_ext.mock import Server, Settings  # noqa: E402
-
 server = Server(Settings(latency=LATENCY)).start()
 
 # %% [markdown]

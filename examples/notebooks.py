@@ -35,7 +35,7 @@ def cells(script: str) -> Iterator[tuple[str, str]]:
             lines = (re.sub(r"^# ?", "", line) for line in body.strip().splitlines())
             yield "markdown", "\n".join(lines)
         else:
-            yield "code", re.sub(r"\basyncio\.run\(", "await (", body.strip())
+            yield "code", re.sub(r"\basyncio\.run\((\w+\(\))\)", r"await \1", body.strip())
 
 
 def notebook(script: str) -> dict[str, Any]:
