@@ -21,7 +21,7 @@ from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture, Ligh
 from tinker_ext.futures.pending import PendingOperation
 from tinker_ext.sessions.completions import Completions
 from tinker_ext.sessions.retry_config import RetryConfig
-from tinker_ext.sessions.samples import Sample, Source
+from tinker_ext.sessions.sample_queue import Sample, Source
 from tinker_ext.sessions.workspace import Workspace
 from tinker_ext.types.enums import QueueState
 from tinker_ext.types.model_input import ModelInput
@@ -111,17 +111,16 @@ class SamplingClient:
 
     def _make_source(self) -> Source:
         retry = self._retry_config
-        resubmit = retry is None or retry.enable_retry_logic
         session_id = self._sampling_session_id
         if session_id is None:
             address = _address(self.model_path, self.base_model)
-            return Source(next(iter(address.values())), address, None, resubmit)
+            return Source(next(iter(address.values())), address, None, retry)
         link = self._holder.link
         dialect = link.dialect
         batched = dialect is not None and dialect.config.sample_use_retrieve_futures
         completions = Completions(link, session_id, self._numbers.clone_id) if batched else None
         return Source(
-            session_id, {"sampling_session_id": session_id}, self._numbers, resubmit, completions
+            session_id, {"sampling_session_id": session_id}, self._numbers, retry, completions
         )
 
     # -- making ----------------------------------------------------------------------------

@@ -9,20 +9,36 @@ from tinker_ext.errors import APIConnectionError, RetryableException
 
 RETRYABLE = (TimeoutError, APIConnectionError, httpx.TimeoutException, RetryableException)
 
+_REFUSED_FOR_NOW = frozenset({402, 429})
+_MOST_DOUBLINGS = 62
+
 
 @attrs.frozen
 class RetryConfig:
-    """Retry behaviour of a sampling client.
+    """Retry behaviour of one sampling client.
+
+    A client without one follows the package: first retry at once, the server's delays, and the
+    limits of `Config`.
 
     Args:
-        max_connections: Most samples of this client in flight; None leaves it to the server.
-        progress_timeout: Seconds without any success after which sampling is stuck.
-        retry_delay_base: Kept for compatibility; the one retry table decides delays.
-        retry_delay_max: Kept for compatibility.
-        jitter_factor: Kept for compatibility.
-        enable_retry_logic: Whether an expired sample is submitted again.
-        enable_stuck_detection: Whether `progress_timeout` applies.
-        retryable_exceptions: Kept for compatibility.
+        max_connections: Most samples of this client in flight; None leaves it to the server. The
+            limit the server names holds in any case.
+        progress_timeout: Seconds without any accepted or finished sample of this client after
+            which its samples fail as stuck.
+        retry_delay_base: First pause after a failure, in seconds; it doubles with every failure.
+            A delay the server names is obeyed instead.
+        retry_delay_max: Longest such pause.
+        jitter_factor: Part of a pause by which it varies at random, to both sides.
+        enable_retry_logic: False raises the first failure. A server that refuses for now (429 or
+            402) is waited for all the same.
+        enable_stuck_detection: Whether `progress_timeout` applies; the server may turn it off.
+        retryable_exceptions: Errors after which a sample is sent again. 408, 409 and 5xx always
+            are; a request that failed on the server is with `RequestFailedError` in the tuple.
+
+    Example:
+        >>> config = RetryConfig(max_connections=8, retry_delay_base=1.0, jitter_factor=0.0)
+        >>> [config.delay(failures, 0.5) for failures in (1, 2, 3, 9)]
+        [1.0, 2.0, 4.0, 10.0]
     """
 
     max_connections: int | None = attrs.field(default=1000)
@@ -38,3 +54,20 @@ class RetryConfig:
     def _check(self, _: object, value: int | None) -> None:
         if value is not None and value <= 0:
             raise ValueError(f"max_connections must be more than 0, got {value}")
+
+    def delay(self, failures: int, chance: float) -> float:
+        """Pause after so many failures in a row; `chance` in 0…1 picks the jitter."""
+        doublings = min(failures - 1, _MOST_DOUBLINGS)
+        plain = min(self.retry_delay_base * 2.0**doublings, self.retry_delay_max)
+        varied = plain * (1.0 + self.jitter_factor * (2.0 * chance - 1.0))
+        return min(max(varied, 0.0), self.retry_delay_max)
+
+    def resends(self, status: int | None, error: Exception | None) -> bool:
+        """Whether an attempt that the retry table would repeat is repeated for this client."""
+        if status in _REFUSED_FOR_NOW:
+            return True
+        return self.enable_retry_logic and (error is None or self.retries(error))
+
+    def retries(self, error: Exception) -> bool:
+        """Whether a sample is submitted again after this error."""
+        return self.enable_retry_logic and isinstance(error, self.retryable_exceptions)

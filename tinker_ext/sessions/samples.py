@@ -1,18 +1,12 @@
-"""Samples on their way: a fair queue, limits that adapt to the server, and one task per sample.
-
-A queued sample is a small record, not a task, so 100,000 of them cost a few hundred bytes each and
-nothing per request depends on how many wait.
-"""
+"""Samples on their way: limits that adapt to the server, and one task per sample."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
-
-import attrs
+from collections.abc import Callable, Iterable
+from weakref import WeakSet
 
 from tinker_ext._transport import (
     AdaptiveLimit,
@@ -29,7 +23,6 @@ from tinker_ext._transport import (
 from tinker_ext._wire import requests
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.operations import operation
-from tinker_ext._wire.requests import SampleOptions
 from tinker_ext.batch.sizes import prompt_size
 from tinker_ext.errors import (
     APIConnectionError,
@@ -41,12 +34,10 @@ from tinker_ext.futures.future import LightFuture
 from tinker_ext.futures.link import Link
 from tinker_ext.futures.pending import Entry
 from tinker_ext.futures.polling import wait_for
+from tinker_ext.sessions.progress import Progress
+from tinker_ext.sessions.sample_queue import RoundRobin, Sample, Source
 from tinker_ext.sessions.sampled import finished, read_promise
-from tinker_ext.types.model_input import ModelInput
-from tinker_ext.types.sampling import SampleResponse, SamplingParams
-
-if TYPE_CHECKING:
-    from tinker_ext.sessions.completions import Completions
+from tinker_ext.types.sampling import SampleResponse
 
 _SAMPLE = operation("asample")
 _PATH = _SAMPLE.url_path()
@@ -61,98 +52,7 @@ ARRIVALS = 1000
 """Samples taken in at once; more would hold up everything else on the loop for too long."""
 
 RESUBMITS = 5
-"""An expired sample is submitted anew this often."""
-
-
-@attrs.frozen(eq=False)
-class Source:
-    """What samples are drawn from: one sampling client.
-
-    Attributes:
-        key: Whose turn in the fair queue a sample uses.
-        address: Sampling session, base model or model path, as in the request.
-        next_seq_id: Gives the number of a new request; None for addresses without numbers.
-        resubmit: Whether expired samples are submitted again.
-        completions: Batched completion, where the server offers it.
-    """
-
-    key: str
-    address: Mapping[str, str]
-    next_seq_id: Callable[[], int] | None
-    resubmit: bool = True
-    completions: Completions | None = None
-
-
-class Sample(Entry):
-    """One sample call."""
-
-    __slots__ = (
-        "num_samples",
-        "options",
-        "params",
-        "prompt",
-        "result",
-        "source",
-        "task",
-        "timer",
-    )
-
-    def __init__(
-        self,
-        source: Source,
-        prompt: ModelInput,
-        num_samples: int,
-        params: SamplingParams,
-        options: SampleOptions,
-        started: float,
-        deadline: float,
-    ) -> None:
-        super().__init__("asample", source.key, started, deadline)
-        self.source = source
-        self.prompt = prompt
-        self.num_samples = num_samples
-        self.params = params
-        self.options = options
-        self.result: LightFuture[SampleResponse] = LightFuture()
-        self.task: asyncio.Task[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None
-
-
-class RoundRobin:
-    """Queued samples: one line per sampler, served in turn."""
-
-    def __init__(self) -> None:
-        self._turns: deque[str] = deque()
-        self._lines: dict[str, deque[Sample]] = {}
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def push(self, sample: Sample) -> None:
-        """Queue at the end of its sampler's line."""
-        line = self._lines.get(sample.source.key)
-        if line is None:
-            line = self._lines[sample.source.key] = deque()
-            self._turns.append(sample.source.key)
-        line.append(sample)
-        self._count += 1
-
-    def pop(self) -> Sample:
-        """The first sample of the sampler whose turn it is."""
-        key = self._turns.popleft()
-        line = self._lines[key]
-        sample = line.popleft()
-        self._count -= 1
-        if line:
-            self._turns.append(key)
-        else:
-            del self._lines[key]
-        return sample
-
-    def __iter__(self) -> Iterator[Sample]:
-        for line in list(self._lines.values()):
-            yield from list(line)
+"""An expired sample is submitted anew this often, unless its client says how it retries."""
 
 
 class SamplePool:
@@ -172,8 +72,8 @@ class SamplePool:
         self._bytes = ByteBudget(link.config.sample_bytes_in_flight)
         self.limit = AdaptiveLimit(cap=link.config.sample_concurrency, on_change=self._grown)
         self._most_polls = min(link.config.poll_connections, _spare_descriptors())
-        self._progress = 0.0
-        self._stuck_timer: asyncio.TimerHandle | None = None
+        self._progresses: WeakSet[Progress] = WeakSet()
+        self._shared_progress: Progress | None = None
         self._closed: TinkerError | None = None
         self.on_cancelled: Callable[[str], object] | None = None
         """Called with the request id of a sample that was given up after it was accepted."""
@@ -230,15 +130,14 @@ class SamplePool:
                 sample.timer = loop.call_at(sample.deadline, self._expire, sample)
                 self._queue.push(sample)
         most = self._most_in_flight()
-        while self._queue and len(self._in_flight) < most:
+        while self._queue.ready and len(self._in_flight) < most:
             sample = self._queue.pop()
             if sample.result.done():
+                self._queue.ended(sample.source)
                 continue
             self._in_flight[sample] = None
             self._link.book.add(sample)
-            if self._stuck_timer is None:
-                self._progress = loop.time()
-                self._watch_progress(loop)
+            self._progress_of(sample.source).began(loop)
             sample.task = self._link.runtime.spawn(self._run(sample))
 
     def _most_in_flight(self) -> int:
@@ -253,24 +152,36 @@ class SamplePool:
             sample.timer.cancel()
             sample.timer = None
         self._in_flight.pop(sample, None)
+        self._queue.ended(sample.source)
+        self._progress_of(sample.source).ended()
         self._link.book.discard(sample)
         sample.task = None
         if self._queue:
             self._pump()
 
-    def _watch_progress(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give everything up when no sample has moved for the whole progress timeout."""
-        patience = self._link.config.progress_timeout
-        self._stuck_timer = None
-        if not self._in_flight:
-            return
-        if loop.time() - self._progress >= patience:
-            self._give_up(patience)
-            return
-        self._stuck_timer = loop.call_at(self._progress + patience, self._watch_progress, loop)
+    def _progress_of(self, source: Source) -> Progress:
+        """Whose movement counts for a client: its own with a RetryConfig, else everybody's."""
+        if source.progress is None:
+            if source.retry is None and self._shared_progress is not None:
+                source.progress = self._shared_progress
+                return source.progress
+            patience: float | None = self._link.config.progress_timeout
+            dialect = self._link.dialect
+            if dialect is not None and not dialect.config.sample_enable_stuck_detection:
+                patience = None
+            elif source.retry is not None:
+                retry = source.retry
+                patience = retry.progress_timeout if retry.enable_stuck_detection else None
+            source.progress = Progress(patience, self._give_up)
+            self._progresses.add(source.progress)
+            if source.retry is None:
+                self._shared_progress = source.progress
+        return source.progress
 
-    def _give_up(self, patience: float) -> None:
+    def _give_up(self, stuck: Progress, patience: float) -> None:
         for sample in [*self._in_flight, *self._queue]:
+            if self._progress_of(sample.source) is not stuck:
+                continue
             error = APIConnectionError(
                 None, f"Sampling is stuck: no sample was accepted or finished for {patience:.0f} s."
             )
@@ -293,18 +204,23 @@ class SamplePool:
                 self.on_cancelled(sample.request_id)
 
     async def _run(self, sample: Sample) -> None:
+        source = sample.source
         tries = 0
         try:
+            if source.prepare is not None:
+                await source.prepare()
             while True:
                 try:
                     value = await self._once(sample)
                     break
-                except FutureExpiredError:
+                except TinkerError as error:
                     tries += 1
-                    if not sample.source.resubmit or tries > RESUBMITS:
+                    if not _resubmits(sample, error, tries):
                         raise
+                    if source.retry is not None:
+                        await asyncio.sleep(source.retry.delay(tries, self._link.rng.random()))
                     sample.seq_id = sample.request_id = None  # a new request, a new number
-            self._progress = asyncio.get_running_loop().time()
+            self._progress_of(source).moved(asyncio.get_running_loop().time())
             sample.result.settle(value)
         except asyncio.CancelledError:
             sample.result.fail(self._closed) if self._closed else sample.result.cancel()
@@ -364,7 +280,7 @@ class SamplePool:
             sample.attempt += 1
             if reply is not None and 200 <= reply.status < 300:
                 connection.budget.note(Lane.SAMPLE, ok=True, started=started)
-                self._progress = started
+                self._progress_of(source).moved(started)
                 self.limit.accepted(in_flight=len(self._in_flight))
                 if source.completions is None:
                     self._widen(connection)
@@ -402,7 +318,8 @@ class SamplePool:
             sent=sent_of(error) if error is not None else None,
             jitter=link.rng.random(),
         )
-        if not isinstance(decision, Retry):
+        retry = sample.source.retry
+        if not isinstance(decision, Retry) or not (retry is None or retry.resends(status, error)):
             if error is not None:
                 final: TinkerError = error
             else:
@@ -412,21 +329,22 @@ class SamplePool:
             raise final.with_context(
                 operation="asample", attempts=sample.attempt, elapsed=loop.time() - sample.started
             )
+        delay = decision.delay
+        ours = decision.source in ("immediate", "backoff")
+        if ours and retry is not None:
+            delay, ours = retry.delay(failures, link.rng.random()), False
         if status in (402, 429):
             self.limit.refused(started=started)
             named = decision.source in ("retry-after-ms", "retry-after", "date", "billing")
-            ours = LARGE_PAUSE_SECONDS if size > LARGE_BYTES else PAUSE_SECONDS
-            connection.backoff.pause(decision.delay if named else ours)
+            pause = LARGE_PAUSE_SECONDS if size > LARGE_BYTES else PAUSE_SECONDS
+            connection.backoff.pause(delay if named else pause)
             await connection.backoff.wait()
         elif decision.sick:
             await connection.budget.wait_turn(
-                Lane.SAMPLE,
-                decision.delay,
-                chosen_by_us=decision.source in ("immediate", "backoff"),
-                deadline=sample.deadline,
+                Lane.SAMPLE, delay, chosen_by_us=ours, deadline=sample.deadline
             )
         else:
-            await asyncio.sleep(decision.delay)
+            await asyncio.sleep(delay)
 
     def _call(self, sample: Sample) -> Call:
         source = sample.source
@@ -445,15 +363,15 @@ class SamplePool:
             content=dumps(body),
             headers=_HEADERS,
             lane=Lane.SAMPLE,
-            timeout=_SAMPLE.seconds,
+            timeout=self._link.seconds(_SAMPLE),
             retry=RetryRule.DEDUPE,
         )
 
     def close(self, error: TinkerError) -> None:
         """End all samples; on the loop."""
         self._closed = error
-        if self._stuck_timer is not None:
-            self._stuck_timer.cancel()
+        for progress in list(self._progresses):
+            progress.close()
         for sample in [*self._incoming, *self._queue, *self._in_flight]:
             if sample.timer is not None:
                 sample.timer.cancel()
@@ -462,6 +380,15 @@ class SamplePool:
                 sample.task.cancel()
         self._incoming.clear()
         self._queue = RoundRobin()
+
+
+def _resubmits(sample: Sample, error: TinkerError, tries: int) -> bool:
+    retry = sample.source.retry
+    if retry is None:
+        return isinstance(error, FutureExpiredError) and tries <= RESUBMITS
+    # Before a request is accepted the retry table has the last word on lost connections.
+    judged = isinstance(error, APIConnectionError) and sample.request_id is None
+    return not judged and retry.retries(error)
 
 
 class _Cancel:
