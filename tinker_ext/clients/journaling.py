@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import random
@@ -20,6 +21,7 @@ from tinker_ext.errors import (
     InvalidInputError,
     RequestFailedError,
 )
+from tinker_ext.futures.loop import OFFLOAD_BYTES
 from tinker_ext.journal import Checkpoint, Journal, JournalError, Life, State
 from tinker_ext.sessions.recorded import Recorded
 from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
@@ -153,6 +155,27 @@ async def began(
         notes=notes or {},
     )
     client.turns.record(Recorded(workspace.link, journal), client.turns.next_seq_id)
+    workspace.followed = client.turns
+
+
+async def complete_step(workspace: Workspace, step: int, notes: Mapping[str, Any] | None) -> None:
+    """Wait for the calls of the step under way and write down that it is complete."""
+    journal, turns = workspace.journal, workspace.followed
+    if journal is None or turns is None or turns.recorded is None:
+        raise InvalidInputError("No run is written down: pass journal=…, then make a model.")
+    if step != journal.state.next_step:
+        raise InvalidInputError(
+            f"Step {journal.state.next_step} is under way, so step {step} cannot be completed."
+        )
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(notes or {})))
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"Notes must hold what JSON can carry: {error}.") from None
+    await turns.recorded.settle()
+    # Waits for the disk, so it is done beside the loop.
+    await workspace.runtime.offload(
+        OFFLOAD_BYTES, journal.step_done, step, turns.next_seq_id, plain
+    )
 
 
 def _public(url: str) -> str:
@@ -241,6 +264,7 @@ async def _attach(workspace: Workspace, recorded: Recorded, life: Life) -> Resum
     journal.attached()
     client = TrainingClient(workspace, life.number, life.model_id)
     client.turns.record(recorded, state.next_seq_id)
+    workspace.followed = client.turns
     log.info("Went on with model %s at step %d.", life.model_id, state.next_step)
     return Resumption(client, state.next_step, "reattached", state.notes)
 

@@ -341,6 +341,15 @@ class ServiceClient:
         work = journaling.resume(self._workspace, reattach, user_metadata)
         return await self._workspace.submit(work)
 
+    def complete_step(self, step: int, notes: Mapping[str, Any] | None = None) -> None:
+        """Wait for the training calls of a step and write down in the journal that it is complete.
+
+        Args:
+            step: Its number, counted from 0.
+            notes: JSON values to get back from `resume`.
+        """
+        self._workspace.submit(journaling.complete_step(self._workspace, step, notes)).result()
+
     # -- sampling clients ------------------------------------------------------------------
 
     def create_sampling_client(

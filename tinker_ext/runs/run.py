@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
@@ -12,7 +11,6 @@ from tinker_ext.clients import endings, journaling
 from tinker_ext.clients.service import ServiceClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.futures.loop import OFFLOAD_BYTES
 from tinker_ext.journal import Journal
 
 if TYPE_CHECKING:
@@ -225,19 +223,12 @@ class Run:
 
     async def _complete(self) -> None:
         """Wait for the calls of the step under way and write down that it is complete."""
-        step, training = self._step, self._training
+        step = self._step
         assert step is not None
-        assert training is not None
-        recorded = training.turns.recorded
-        assert recorded is not None
         if self._save_every is not None and (step + 1) % self._save_every == 0:
+            training = await self._training_async()
             await training.save_state(self._numbered("step"))
-        await recorded.settle()
-        notes = _checked(self.notes)
-        # Waits for the disk, so it is done beside the loop.
-        await self.service.holder.runtime.offload(
-            OFFLOAD_BYTES, self.journal.step_done, step, training.turns.next_seq_id, notes
-        )
+        await journaling.complete_step(self.service.holder, step, self.notes)
         self._step = None
 
     # -- end -------------------------------------------------------------------------------
@@ -303,11 +294,3 @@ class Run:
         traceback: TracebackType | None,
     ) -> None:
         await self.close_async(endings.status_of(exc_type))
-
-
-def _checked(notes: dict[str, Any]) -> dict[str, Any]:
-    try:
-        read: dict[str, Any] = json.loads(json.dumps(notes))
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"Run.notes must hold what JSON can carry: {error}.") from None
-    return read

@@ -133,9 +133,10 @@ class Recorded:
 
     async def settle(self) -> None:
         """Wait until every call of the step has ended; raises the first error among them."""
-        self._new.clear()
         while self._live:
             await asyncio.wait([asyncio.ensure_future(_ends(one)) for one in tuple(self._live)])
+        self._new.clear()
+        self._values.clear()
         failed, self._failed = self._failed, None
         if failed is not None:
             raise failed

@@ -58,6 +58,8 @@ class Workspace:
         self.description = dict(description or {})
         self.journal: Journal | None = None
         """Where the run is written down, when the user asked for it."""
+        self.followed: Turns | None = None
+        """The training requests that are written down."""
         self._turns: list[Turns] = []
         self._retained = False
         self._closed = False

@@ -172,7 +172,7 @@ def test_notes_must_be_json(server, path):
         steps = run.steps(2)
         next(steps)
         run.notes["bad"] = object()
-        with pytest.raises(InvalidInputError, match="notes"):
+        with pytest.raises(InvalidInputError, match="Notes"):
             next(steps)
         run.notes.clear()
 
@@ -279,6 +279,10 @@ def test_the_service_client_keeps_a_journal_itself(server, path):
     with ServiceClient(base_url=server.url, api_key="tml-x", journal=path) as service:
         assert service.resume() is None
         first = service.create_lora_training_client(MODEL, rank=4)
+        first.optim_step(adam())
+        service.complete_step(0, {"cursor": 7})
+        with pytest.raises(InvalidInputError, match="Step 1 is under way"):
+            service.complete_step(0)
         first.forward_backward([datum()], "cross_entropy")
         first.optim_step(adam()).result(10)
         with pytest.raises(InvalidInputError, match="follows model"):
@@ -286,12 +290,12 @@ def test_the_service_client_keeps_a_journal_itself(server, path):
         service.holder.session._owned = False
     with ServiceClient(base_url=server.url, api_key="tml-x", journal=path) as service:
         back = service.resume()
-        assert (back.how, back.next_step) == ("reattached", 0)
+        assert (back.how, back.next_step, back.notes) == ("reattached", 1, {"cursor": 7})
         assert back.training.model_id == first.model_id
         back.training.forward_backward([datum()], "cross_entropy")
         back.training.optim_step(adam()).result(10)
         back.training.optim_step(adam()).result(10)
-    assert [e.seq for e in server.app.log.training(first.model_id)] == [1, 2, 3]
+    assert [e.seq for e in server.app.log.training(first.model_id)] == [1, 2, 3, 4]
 
 
 def test_the_journal_holds_no_secret(server, path):
