@@ -25,7 +25,7 @@ from tinker_ext._transport import (
 from tinker_ext._wire import dialects
 from tinker_ext._wire.dialects import Dialect, Wire
 from tinker_ext._wire.json_codec import dumps
-from tinker_ext._wire.operations import Operation, operation
+from tinker_ext._wire.operations import DEFAULT_SECONDS, Operation, operation
 from tinker_ext._wire.records import decoder
 from tinker_ext.auth import ExchangedToken
 from tinker_ext.config import Config
@@ -194,6 +194,10 @@ class Link:
         self._dialect = attrs.evolve(self._dialect, wire=wire, chosen_by="probe")
         self.wire_confirmed = True
 
+    def seconds(self, op: Operation) -> float:
+        """Time for one attempt: of the configuration, unless the operation has its own."""
+        return self.config.request_timeout if op.seconds == DEFAULT_SECONDS else op.seconds
+
     def lacks(self, name: str) -> bool:
         """Whether the server is known to lack an operation."""
         return self._dialect is not None and name in self._dialect.lacks
@@ -241,7 +245,7 @@ class Link:
             content=content,
             headers=headers,
             lane=Lane(op.lane),
-            timeout=op.seconds,
+            timeout=self.seconds(op),
             retry=retry or RetryRule(op.retry),
             idempotency_key=idempotency_key,
             redirect_is_answer=redirect_is_answer,

@@ -128,7 +128,7 @@ class Delivery:
             content=content,
             headers=payload.headers,
             lane=Lane.TRAIN,
-            timeout=op.seconds,
+            timeout=link.seconds(op),
             retry=RetryRule.FINAL409 if self.resends else RetryRule.UNSAFE,
             idempotency_key=f"{self._run_key}-{post.seq_id}",
         )
