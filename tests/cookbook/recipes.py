@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -105,6 +106,7 @@ def run_one(scenario: Scenario, place: Path, server: Server) -> Result:
 
 def run_all(place: Path, *, short: bool, only: tuple[str, ...] = ()) -> list[Result]:
     """Run the chosen scenarios one after the other; prints a line for each."""
+    shutil.rmtree(place / "runs", ignore_errors=True)
     workshop.build(place)
     settings = Settings(models={name: str(place / name) for name in workshop.MODELS})
     chosen = [

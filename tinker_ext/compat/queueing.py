@@ -93,7 +93,7 @@ class RetryHandler(Generic[T]):
                 `progress_timeout` seconds have passed.
         """
         clock = asyncio.get_running_loop().time
-        began, delay = clock(), self.config.retry_delay_base
+        began, failures = clock(), 0
         async with self._slots:
             while True:
                 try:
@@ -105,6 +105,5 @@ class RetryHandler(Generic[T]):
                     )
                     if late or not self.config.enable_retry_logic or not self._retryable(error):
                         raise
-                spread = self.config.jitter_factor * delay
-                await asyncio.sleep(max(0.0, delay + self._random.uniform(-spread, spread)))
-                delay = min(delay * 2, self.config.retry_delay_max)
+                failures += 1
+                await asyncio.sleep(self.config.delay(failures, self._random.random()))
