@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from tinker_ext.errors import InvalidInputError
+from tinker_ext.sessions.retry_config import RetryConfig
 
 if TYPE_CHECKING:
     from tinker_ext.clients.sampling import SamplingClient
@@ -40,14 +41,22 @@ def decode_handle(handle: str) -> dict[str, Any]:
     return state
 
 
-def revive(state: Mapping[str, Any], api_key: str | None = None) -> SamplingClient:
+def revive(
+    state: Mapping[str, Any],
+    api_key: str | None = None,
+    retry_config: RetryConfig | None = None,
+) -> SamplingClient:
     """Make a sampling client from its state, sharing one connection per server and session."""
     from tinker_ext.clients.sampling import SamplingClient
 
+    settings = state.get("retry_config")
+    if retry_config is None and settings is not None:
+        retry_config = RetryConfig(**settings)
     return SamplingClient(
         _workspace(state, api_key),
         sampling_session_id=state.get("sampling_session_id"),
         shadow=True,
+        retry_config=retry_config,
         record_stability_info=bool(state.get("record_stability_info")),
         model_path=state.get("model_path"),
         base_model=state.get("base_model"),

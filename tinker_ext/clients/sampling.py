@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
-import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -12,15 +9,17 @@ from typing import Any, TypeVar
 from tinker_ext import paths
 from tinker_ext._wire.requests import PLAIN, SampleOptions
 from tinker_ext.batch.checks import check_sample
+from tinker_ext.clients.cloning import Numbers, join, new_clone_id
 from tinker_ext.errors import (
     FeatureMissingError,
     InvalidInputError,
     TinkerError,
 )
 from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture, LightFuture
+from tinker_ext.futures.once import Shared
 from tinker_ext.futures.pending import PendingOperation
 from tinker_ext.sessions.completions import Completions
-from tinker_ext.sessions.retry_config import RetryConfig
+from tinker_ext.sessions.retry_config import RetryConfig, portable
 from tinker_ext.sessions.sample_queue import Sample, Source
 from tinker_ext.sessions.workspace import Workspace
 from tinker_ext.types.enums import QueueState
@@ -30,36 +29,7 @@ from tinker_ext.types.tensor_data import TensorData
 
 T = TypeVar("T")
 
-CLONE_STEP = 1_000_000_000
-"""Each copy of a client numbers its requests in a range of its own: copy × 10⁹ (WIRE 4.2)."""
-
 _SCORE = SamplingParams(max_tokens=1)
-
-
-class _Numbers:
-    """Request numbers of one client; a forked or unpickled copy gets a range of its own."""
-
-    def __init__(self, clone_id: int = 0) -> None:
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-        self.clone_id = clone_id
-        self._next = clone_id * CLONE_STEP
-
-    def __call__(self) -> int:
-        if os.getpid() != self._pid:
-            self._lock = threading.Lock()
-            self._pid = os.getpid()
-            self.clone_id = new_clone_id()
-            self._next = self.clone_id * CLONE_STEP
-        with self._lock:
-            number = self._next
-            self._next += 1
-            return number
-
-
-def new_clone_id() -> int:
-    """A number for a copy of a client; drawn at random, since copies cannot ask each other."""
-    return random.SystemRandom().randint(1, CLONE_STEP)
 
 
 class SamplingClient:
@@ -100,8 +70,10 @@ class SamplingClient:
         self._record_stability_info = record_stability_info
         self.model_path = model_path
         self.base_model = base_model
-        self._numbers = _Numbers(clone_id if clone_id is not None else new_clone_id() * shadow)
+        self._numbers = Numbers(clone_id if clone_id is not None else new_clone_id() * shadow)
         self._source = self._make_source()
+        if shadow and sampling_session_id is not None:
+            self._source.prepare = Shared(lambda: self._settle_in(clone_id is None)).get
         model = base_model or holder.watchers.model_of(model_path or "")
         holder.watchers.name_model(self._source.key, model)
         holder.link.book.listen(self._source.key, self)
@@ -115,13 +87,25 @@ class SamplingClient:
         if session_id is None:
             address = _address(self.model_path, self.base_model)
             return Source(next(iter(address.values())), address, None, retry)
+        address = {"sampling_session_id": session_id}
+        return Source(session_id, address, self._numbers, retry, self._completions(session_id))
+
+    def _completions(self, session_id: str) -> Completions | None:
         link = self._holder.link
-        dialect = link.dialect
-        batched = dialect is not None and dialect.config.sample_use_retrieve_futures
-        completions = Completions(link, session_id, self._numbers.clone_id) if batched else None
-        return Source(
-            session_id, {"sampling_session_id": session_id}, self._numbers, retry, completions
-        )
+        if link.dialect is None or not link.dialect.config.sample_use_retrieve_futures:
+            return None
+        return Completions(link, session_id, self._numbers.clone_id)
+
+    async def _settle_in(self, unnumbered: bool) -> None:
+        """Before the first sample of a copy: keep its session alive, get a number of its own."""
+        session_id = self._sampling_session_id
+        assert session_id is not None
+        await self._holder.session.ensure()
+        given = await join(self._holder, session_id) if unnumbered else None
+        if given is not None:
+            self._numbers.renumber(given)
+        self._source.completions = self._completions(session_id)
+        self._source.prepare = None
 
     # -- making ----------------------------------------------------------------------------
 
@@ -397,7 +381,9 @@ class SamplingClient:
         return revive(decode_handle(handle), api_key)
 
     def _state(self) -> dict[str, Any]:
+        retry = self._retry_config
         return {
+            "retry_config": None if retry is None else portable(retry),
             "session_id": self._holder.session.session_id,
             "sampling_session_id": self._sampling_session_id,
             "model_path": self.model_path,
@@ -409,7 +395,7 @@ class SamplingClient:
     def __reduce__(self) -> tuple[Any, ...]:
         from tinker_ext.clients.handles import revive
 
-        return revive, (self._state(),)
+        return revive, (self._state(), None, self._retry_config)
 
 
 async def _or_cancel(future: LightFuture[T]) -> T:

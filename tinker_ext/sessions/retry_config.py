@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import httpx
 
@@ -71,3 +73,12 @@ class RetryConfig:
     def retries(self, error: Exception) -> bool:
         """Whether a sample is submitted again after this error."""
         return self.enable_retry_logic and isinstance(error, self.retryable_exceptions)
+
+
+def portable(config: RetryConfig) -> dict[str, Any]:
+    """The settings that fit into JSON: all but the exception types."""
+    return {
+        field.name: getattr(config, field.name)
+        for field in attrs.fields(RetryConfig)
+        if field.name != "retryable_exceptions"
+    }
