@@ -8,6 +8,7 @@ bounded. A failure prints its case; `--first CASE --cases 1` replays it.
 from __future__ import annotations
 
 import argparse
+import logging
 import resource
 import sys
 import time
@@ -35,6 +36,8 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=2000, help="how many calls")
     parser.add_argument("--first", type=int, default=0, help="first case")
     options = parser.parse_args(None if arguments is None else list(arguments))
+    logging.getLogger("tinker_ext").addHandler(logging.NullHandler())
+    logging.getLogger("tinker_ext").propagate = False
     run_batch(0, min(BATCH, 20))  # what is loaded on first use is no leak
     before, began, longest = peak(), time.monotonic(), 0.0
     total = Tally()
