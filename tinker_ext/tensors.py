@@ -29,10 +29,9 @@ LIST_DTYPES: Mapping[str, Dtype] = {
 }
 """The dtype a plain list gets under each loss-input name (a list carries none of its own)."""
 
-WIRE_NAMES: Mapping[np.dtype[Any], Dtype] = {
-    np.dtype(np.int64): "int64",
-    np.dtype(np.float32): "float32",
-}
+_INT64_DTYPE = np.dtype(np.int64)
+_FLOAT32_DTYPE = np.dtype(np.float32)
+WIRE_NAMES: Mapping[np.dtype[Any], Dtype] = {_INT64_DTYPE: "int64", _FLOAT32_DTYPE: "float32"}
 """The numpy dtypes that travel as they are, and their names."""
 
 # numpy kind → wire dtype; a kind that is missing here is refused.
@@ -46,6 +45,16 @@ _FIXES: Mapping[str, str] = {
 }
 
 _INT64 = np.iinfo(np.int64)
+
+
+def wire_name(dtype: np.dtype[Any]) -> Dtype | None:
+    """How the wire calls a dtype; None when no tensor may have it."""
+    # Hashing a dtype takes longer than copying a short array, so the usual ones are compared.
+    if dtype is _INT64_DTYPE:
+        return "int64"
+    if dtype is _FLOAT32_DTYPE:
+        return "float32"
+    return WIRE_NAMES.get(dtype)
 
 
 def is_torch(value: object) -> bool:
@@ -95,7 +104,7 @@ def to_array(
     if dtype is not None and dtype not in DTYPES:
         raise InvalidInputError(f"{what}: dtype must be one of {', '.join(DTYPES)}, not {dtype!r}.")
     source = _source(value, what)
-    own = WIRE_NAMES.get(source.dtype)
+    own = wire_name(source.dtype)
     if own is not None and own == (dtype or own):
         return np.array(source, order="C")  # nothing to convert, nothing can be out of range
     kind = source.dtype.kind

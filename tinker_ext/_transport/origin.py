@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -16,6 +17,8 @@ _PLAIN_TARGET = re.compile(r"[\x21\x24-\x3b\x3d\x3f-\x5a\x5f\x61-\x7a\x7e]*")
 _SAFE = "%/:?[]@!$&'()*+,;=~-._"
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_MOST_CHECKED_NAMES = 256
+_CHECKED_NAMES: set[str] = set()
 
 
 @attrs.frozen
@@ -74,6 +77,7 @@ def split_base_url(url: str) -> tuple[Origin, str]:
     return Origin(scheme, host, port or _PORTS[scheme]), encode_target(parts.path.rstrip("/"))
 
 
+@functools.lru_cache(maxsize=1024)
 def encode_target(path: str) -> str:
     """Percent-encode what may not stand in a request line; everything else stays as given."""
     return path if _PLAIN_TARGET.fullmatch(path) else quote(path, safe=_SAFE)
@@ -85,9 +89,13 @@ def encode_header(name: str, value: str) -> str:
     Raises:
         ConfigurationError: A character that would end the header; the value is not shown.
     """
-    if not _HEADER_NAME.fullmatch(name):
-        raise ConfigurationError(f"{name!r} is not a header name")
-    if not _HEADER_VALUE.fullmatch(value):
+    if name not in _CHECKED_NAMES:
+        if not _HEADER_NAME.fullmatch(name):
+            raise ConfigurationError(f"{name!r} is not a header name")
+        if len(_CHECKED_NAMES) < _MOST_CHECKED_NAMES:
+            _CHECKED_NAMES.add(name)
+    # Printable ASCII is the usual case, and asking for it is much faster than the pattern.
+    if not (value.isascii() and value.isprintable()) and not _HEADER_VALUE.fullmatch(value):
         raise ConfigurationError(f"the value of header {name} has a forbidden character")
     return f"{name}: {value}\r\n"
 

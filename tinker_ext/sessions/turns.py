@@ -131,9 +131,9 @@ class Turns:
         combine: Callable[[list[Any]], Any] | None = None,
     ) -> LightFuture[Any]:
         """Say what a reserved place will send; returns the future of its result."""
-        ticket.makers = makers
         ticket.combine = combine
         ticket.result.on_cancel = lambda: self._link.runtime.call(self._abandon, ticket)
+        ticket.makers = makers  # last: from here on the loop may let it leave
         self._link.runtime.call(self._wake, ticket)
         return ticket.result
 
@@ -155,8 +155,50 @@ class Turns:
             ticket.timer = loop.call_at(ticket.entry.deadline, self._expire, ticket)
         if self._woken is not None:
             self._woken.set()
-        if self._driver is None and self._queue and self._closed is None:
-            self._driver = self._link.runtime.spawn(self._drive())
+        if self._driver is None:
+            self._leave_at_once()
+            if self._queue and self._queue[0].makers is not None and self._closed is None:
+                self._driver = self._link.runtime.spawn(self._drive())
+
+    def _leave_at_once(self) -> None:
+        """Let tickets leave that have nothing to wait for, without a task to drive them."""
+        while self._queue and self._closed is None:
+            ticket = self._queue[0]
+            if ticket.dropped or ticket.result.done():
+                self._queue.popleft()
+                self._settle_timer(ticket)
+                continue
+            if (
+                ticket.makers is None
+                or len(ticket.makers) > 1
+                or self._unsettled
+                or self._untold is not None
+                or not self._ahead
+                or self._bytes.left < 0
+            ):
+                return
+            self._queue.popleft()
+            self._link.book.add(ticket.entry)
+            ticket.left, ticket.values = 1, [None]
+            self._start(ticket, 0, ticket.makers[0])
+
+    @property
+    def _ahead(self) -> bool:
+        """Whether posts may leave before the ones in front of them are answered."""
+        dialect = self._link.dialect
+        return dialect is not None and dialect.pipelined and self._link.wire_confirmed
+
+    def _start(self, ticket: Ticket, index: int, make: MakePayload) -> Post:
+        """Give a chunk its number and let it go."""
+        entry = ticket.entry
+        entry.stage = "sending"
+        post = Post(ticket, index, make, self._take())
+        ticket.posts.append(post)
+        if entry.seq_id is None:
+            entry.seq_id = post.seq_id
+        self._carried[post] = None
+        post.task = self._link.runtime.spawn(self._carry(post))
+        return post
 
     async def _drive(self) -> None:
         """Let tickets leave, one after the other, until none is left."""
@@ -174,9 +216,17 @@ class Turns:
                 else:
                     self._queue.popleft()
                     await self._leave(ticket)
+                    await self._let_finish(ticket)
         finally:
             self._driver = None
             self._woken = None
+
+    async def _let_finish(self, ticket: Ticket) -> None:
+        """Wait for the results of a call, on servers that mix up what is queued there."""
+        dialect = self._link.dialect
+        tasks = [post.task for post in ticket.posts if post.task is not None]
+        if tasks and dialect is not None and dialect.one_by_one:
+            await asyncio.wait(tasks)
 
     async def _leave(self, ticket: Ticket) -> None:
         assert ticket.makers is not None
@@ -205,14 +255,8 @@ class Turns:
         ticket.left = len(ticket.makers)
         ticket.values = [None] * ticket.left
         for index, make in enumerate(ticket.makers):
-            post = Post(ticket, index, make, self._take())
-            ticket.posts.append(post)
-            if entry.seq_id is None:
-                entry.seq_id = post.seq_id
-            self._carried[post] = None
-            post.task = self._link.runtime.spawn(self._carry(post))
-            dialect = self._link.dialect
-            ahead = dialect is not None and dialect.pipelined and self._link.wire_confirmed
+            post = self._start(ticket, index, make)
+            ahead = self._ahead
             if not ahead or self._bytes.left < 0:
                 accepted = await post.answered
                 if not accepted and not ahead:

@@ -94,7 +94,7 @@ class TensorData:
             array.flags.writeable = False
         put = object.__setattr__
         put(self, "array", array)
-        put(self, "dtype", tensors.WIRE_NAMES[array.dtype])
+        put(self, "dtype", tensors.wire_name(array.dtype))
         put(self, "_shape", dims)
         put(self, "crow", crow)
         put(self, "col", col)
@@ -108,7 +108,7 @@ class TensorData:
             array: The values; made read-only.
             shape: Dimensions; None with a one-dimensional array leaves the shape absent.
         """
-        if array.dtype not in tensors.WIRE_NAMES:
+        if tensors.wire_name(array.dtype) is None:
             raise InvalidInputError(f"TensorData.adopt: {array.dtype} is not int64 or float32.")
         tensor = cls.__new__(cls)
         tensor._set(array, shape if shape is not None or array.ndim == 1 else array.shape)
