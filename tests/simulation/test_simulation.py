@@ -12,8 +12,8 @@ import pytest
 from simulation.execution import PROFILES, Plan, execute, reference
 from simulation.network import KINDS
 
-SEEDS = 300
-BATCH = 30
+SEEDS = 80
+BATCH = 20
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
