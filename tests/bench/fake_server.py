@@ -215,8 +215,9 @@ class Server(asyncio.Protocol):
             self.wanted = end + 4 + size
             if self.have < self.wanted:
                 return
-            self.receive(buffer.split(b" ", 2)[1], head, buffer[end + 4 : self.wanted])
-            rest = buffer[self.wanted :]
+            body = buffer[end + 4 : self.wanted]
+            self.receive(head[: head.find(b"\r\n")].split(b" ", 2)[1], head, body)
+            rest = buffer[self.wanted :] if self.have > self.wanted else b""
             self.parts, self.have, self.wanted = ([rest] if rest else []), len(rest), 0
 
     def receive(self, path: bytes, head: bytes, body: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tinker_ext._transport.alarms import Alarms, Cancellable
 from tinker_ext._transport.faults import (
     ConnectError,
     ConnectionLostError,
@@ -32,8 +33,10 @@ from tinker_ext._transport.retry import Accept, Fail, Retry, verdict
 __all__ = [
     "Accept",
     "AdaptiveLimit",
+    "Alarms",
     "ByteBudget",
     "Call",
+    "Cancellable",
     "ConnectError",
     "Connection",
     "ConnectionLostError",

@@ -72,7 +72,7 @@ class Channel(asyncio.Protocol):
             self._transport.write(head + body)
         else:
             self._transport.write(head)
-            self._transport.write(body)
+            self._transport.write(memoryview(body))  # what does not fit is copied once, not twice
         return waiter
 
     def expire(self, timeout: float) -> None:

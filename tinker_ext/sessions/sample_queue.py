@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from tinker_ext._transport import Cancellable
 from tinker_ext._wire.requests import SampleOptions
 from tinker_ext.futures.future import LightFuture
 from tinker_ext.futures.pending import Entry
@@ -88,7 +89,7 @@ class Sample(Entry):
         self.options = options
         self.result: LightFuture[SampleResponse] = LightFuture()
         self.task: asyncio.Task[None] | None = None
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: Cancellable | None = None
 
 
 class RoundRobin:

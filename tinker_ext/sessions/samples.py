@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from tinker_ext._transport import (
     AdaptiveLimit,
+    Alarms,
     ByteBudget,
     Call,
     Connection,
@@ -70,6 +71,7 @@ class SamplePool:
         self._queue = RoundRobin()
         self._in_flight: dict[Sample, None] = {}
         self._bytes = ByteBudget(link.config.sample_bytes_in_flight)
+        self._alarms = Alarms()
         self.limit = AdaptiveLimit(cap=link.config.sample_concurrency, on_change=self._grown)
         self._most_polls = min(link.config.poll_connections, _spare_descriptors())
         self._progresses: WeakSet[Progress] = WeakSet()
@@ -127,7 +129,7 @@ class SamplePool:
             if self._closed is not None:
                 sample.result.fail(self._closed)
             else:
-                sample.timer = loop.call_at(sample.deadline, self._expire, sample)
+                sample.timer = self._alarms.set(loop, sample.deadline, self._expire, sample)
                 self._queue.push(sample)
         most = self._most_in_flight()
         while self._queue.ready and len(self._in_flight) < most:
