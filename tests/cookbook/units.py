@@ -34,8 +34,8 @@ Groups = tuple[tuple[str, ...], ...]
 
 def fetch_source(place: Path) -> Path:
     """Download and unpack the source distribution, which holds the tests."""
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "tinker-cookbook"]
-    subprocess.run([*pip, COOKBOOK, "-d", str(place)], check=True)
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(place)]
+    subprocess.run([*pip, "--no-binary", "tinker-cookbook", COOKBOOK], check=True)
     (archive,) = place.glob("tinker_cookbook-*.tar.gz")
     with tarfile.open(archive) as tar:
         tar.extractall(place, filter="data")
