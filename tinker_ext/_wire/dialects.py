@@ -113,6 +113,15 @@ class Dialect:
         """Whether a training post whose answer was lost may be sent again."""
         return self.seq is not Seq.IGNORE
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether a training call waits for the result of the call before it.
+
+        Among the servers without client/config is an engine (skyrl-tx 0.3.0) that lets a queued
+        optim_step overtake the forward_backward before it; steps are lost there without a word.
+        """
+        return self.seq is Seq.IGNORE and "client_config" in self.lacks
+
     def without(self, operation: str) -> Dialect:
         """The same server, known to lack one more operation."""
         return attrs.evolve(self, lacks=self.lacks | {operation})
