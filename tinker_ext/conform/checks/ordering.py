@@ -96,7 +96,7 @@ def gap(subject: Subject) -> str:
         final = subject.poll(early.request_id())
         model.read("forward", final)
     if first is not None and not first.pending:
-        absent(f"an operation ran while an earlier seq_id was missing: {first}")
+        absent(f"an operation ran while an earlier seq_id was missing: HTTP {first.status}")
     held = "held" if first is None else "answered with 'not yet'"
     return f"the poll of the early operation was {held} for {seconds:.1f} s"
 
