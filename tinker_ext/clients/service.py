@@ -13,7 +13,7 @@ from tinker_ext._wire.dialects import Dialect
 from tinker_ext.clients import endings, journaling, models
 from tinker_ext.clients.journaling import Resumption
 from tinker_ext.clients.lookups import copy_weights
-from tinker_ext.clients.losses import LossHandle, PerDatumLossFn, make_handle
+from tinker_ext.clients.losses import LossHandle, LossShelf, PerDatumLossFn
 from tinker_ext.clients.opening import older_arguments, open_workspace
 from tinker_ext.clients.rest import RestClient
 from tinker_ext.clients.sampling import SamplingClient
@@ -118,6 +118,7 @@ class ServiceClient:
         )
         if journal is not None:
             journaling.follow(self._workspace, journal)
+        self._losses = LossShelf(self._workspace)
         endings.watch(self._workspace)
         self._abandoned = weakref.finalize(self, endings.abandon, self._workspace)
         self._abandoned.atexit = False
@@ -400,18 +401,21 @@ class ServiceClient:
     def create_custom_loss(
         self, fn: PerDatumLossFn, input_ranks: Mapping[str, int]
     ) -> APIFuture[LossHandle]:
-        """Check a per-datum loss and make a handle for `forward_backward_custom`.
+        """Trace a per-datum loss and make a handle for `forward_backward_custom`.
+
+        The traced loss goes to servers that run custom losses; elsewhere it runs on this side.
 
         Args:
-            fn: (logprobs, *loss inputs) → (scalar, metrics), for one datum.
+            fn: (logprobs, *loss inputs) → (scalar, metrics), for one datum, in torch. Its
+                parameters are named like the loss inputs; metrics like `custom/<name>:mean`.
             input_ranks: Rank (0, 1 or 2) of every parameter.
+
+        Raises:
+            InvalidInputError: The function breaks a rule, or this session has the same loss.
+            ImportError: torch is not installed.
         """
-        make_handle(fn, input_ranks, "")  # mistakes raise here, at the call
-
-        async def make() -> LossHandle:
-            return make_handle(fn, input_ranks, await self._workspace.session.ensure())
-
-        return AwaitableConcurrentFuture(self._workspace.submit(make()))
+        handle = self._losses.reserve(fn, input_ranks)
+        return AwaitableConcurrentFuture(self._workspace.submit(self._losses.finish(handle)))
 
     def copy_weights(
         self,

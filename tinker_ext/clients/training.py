@@ -161,7 +161,12 @@ class TrainingClient:
         Returns:
             Future of the outputs; `loss:sum` is your loss.
         """
-        return self._submission.custom(data, loss_function(loss_fn, loss_type_input))
+        function = loss_function(loss_fn, loss_type_input)
+        if isinstance(loss_fn, LossHandle):
+            loss_fn.check(data, self._holder.session.session_id)
+            if loss_fn.loss_id is not None:
+                return self.forward_backward(data, "custom", {"loss_id": loss_fn.loss_id})
+        return self._submission.custom(data, function)
 
     async def forward_backward_custom_async(
         self,
@@ -172,6 +177,11 @@ class TrainingClient:
     ) -> APIFuture[ForwardBackwardOutput]:
         """Async form of `forward_backward_custom`."""
         function = loss_function(loss_fn, loss_type_input)
+        if isinstance(loss_fn, LossHandle):
+            loss_fn.check(data, self._holder.session.session_id)
+            if loss_fn.loss_id is not None:
+                config = {"loss_id": loss_fn.loss_id}
+                return await self.forward_backward_async(data, "custom", config)
         return await self._submission.custom_async(data, function)
 
     def optim_step(

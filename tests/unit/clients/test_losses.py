@@ -1,0 +1,63 @@
+"""Custom loss handles without torch: what is checked first, and what is said then."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from in_process import client, run
+from stub_server import StubServer
+
+from tinker_ext.clients.loss_graph import check_metric
+from tinker_ext.clients.losses import read_inputs
+from tinker_ext.errors import InvalidInputError
+
+
+def loss(logprobs, advantages):
+    return -(logprobs * advantages).sum(), {}
+
+
+def test_inputs_are_the_parameters_in_their_order():
+    """M15: names of the parameters with the declared ranks, logprobs first."""
+    inputs = read_inputs(loss, {"advantages": 0, "logprobs": 2})
+    assert [(each.name, each.rank) for each in inputs] == [("logprobs", 2), ("advantages", 0)]
+
+
+def test_without_torch_the_error_says_what_to_do(monkeypatch):
+    """M15 M39: torch is optional; nothing is sent, and both ways out are named."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+    async def scenario():
+        stub = StubServer()
+        async with client(stub) as service:
+            with pytest.raises(ValueError, match="differ in: advantages"):
+                service.create_custom_loss(loss, {"logprobs": 1})
+            with pytest.raises(ImportError, match=r"tinker-ext\[torch\].*gradients"):
+                service.create_custom_loss(loss, {"logprobs": 1, "advantages": 1})
+            return stub.requests
+
+    assert run(scenario) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "fine"),
+    [
+        ("custom/a:sum", True),
+        ("custom/a.b/c-d_9:mean", True),
+        (f"custom/{'a' * 64}:sum", True),
+        (f"custom/{'a' * 65}:sum", False),
+        ("custom/:sum", False),
+        ("custom/a", False),
+        ("custom/a:max", False),
+        ("custom/A:sum", False),
+        ("a:sum", False),
+        (3, False),
+    ],
+)
+def test_metric_names(key, fine):
+    """M15: custom/ + 1 to 64 characters + how it combines."""
+    if fine:
+        check_metric(key)
+    else:
+        with pytest.raises(InvalidInputError, match="custom/<name>"):
+            check_metric(key)
