@@ -77,7 +77,9 @@ def _write_plain(parts: list[Part], datum: Datum) -> int | None:
             return None
         array = tensor.array
         head, after = _tensor_frame(name, array.nbytes, tensor.dtype, tensor.dims)
-        parts += (head, np.ascontiguousarray(array).data, after)
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        parts += (head, array.data, after)
         size += len(head) + array.nbytes + len(after)
     return size
 

@@ -120,8 +120,9 @@ def _known_length(model_input: ModelInput) -> int | None:
 
 
 def _dims(tensor: TensorData) -> tuple[int, ...]:
-    dims = tensor.dims
-    return tensor.array.shape if dims is None else dims
+    if tensor.crow is None:
+        return tensor.array.shape  # a dense array has the shape it is sent with
+    return tensor.dims or tensor.array.shape
 
 
 def _check_tensor(

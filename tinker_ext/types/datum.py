@@ -70,7 +70,10 @@ def to_tensor(key: str, value: object) -> TensorData:
 def _inputs(value: Mapping[str, Any]) -> LossFnInputs:
     if type(value) is not dict and not isinstance(value, Mapping):
         raise InvalidInputError(f"loss_fn_inputs: expected a dict, got {type(value).__name__}.")
-    return {key: to_tensor(key, item) for key, item in value.items()}
+    return {
+        key: item if type(item) is TensorData else to_tensor(key, item)
+        for key, item in value.items()
+    }
 
 
 def _spans(value: Any) -> ProvenanceSpans | None:

@@ -94,7 +94,7 @@ class TensorData:
             array.flags.writeable = False
         put = object.__setattr__
         put(self, "array", array)
-        put(self, "dtype", tensors.wire_name(array.dtype))
+        put(self, "dtype", "int64" if array.dtype.kind == "i" else "float32")
         put(self, "_shape", dims)
         put(self, "crow", crow)
         put(self, "col", col)
