@@ -203,6 +203,7 @@ class Turns:
     async def _drive(self) -> None:
         """Let tickets leave, one after the other, until none is left."""
         self._woken = asyncio.Event()
+        leaving: tuple[Ticket, ...] = ()
         try:
             while self._queue and self._closed is None:
                 ticket = self._queue[0]
@@ -214,9 +215,13 @@ class Turns:
                     if ticket.makers is None and not ticket.dropped:
                         await self._woken.wait()
                 else:
-                    self._queue.popleft()
+                    leaving = (self._queue.popleft(),)
                     await self._leave(ticket)
                     await self._let_finish(ticket)
+        except Exception as error:  # a mistake of ours: nobody is to wait for a dead driver
+            for stuck in (*leaving, *self._queue):
+                self._end(stuck, error=error)
+            raise
         finally:
             self._driver = None
             self._woken = None
