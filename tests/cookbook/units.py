@@ -53,11 +53,12 @@ def fetch_official(place: Path) -> Path | None:
 
 
 def verdicts(
-    source: Path, first: str, report: Path, groups: tuple[tuple[str, ...], ...]
+    source: Path, first: Path | None, report: Path, groups: tuple[tuple[str, ...], ...]
 ) -> Verdicts:
     """Run the tests with `first` in front of the import path; test id → verdict."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("TINKER_", "HF_"))}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, (first, env.get("PYTHONPATH"))))
+    paths = (str(first.resolve()) if first else "", env.get("PYTHONPATH"))
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(report / "hub")}
     report.mkdir(parents=True, exist_ok=True)
     found: Verdicts = {}
