@@ -55,7 +55,8 @@ class Completions:
 
     def fetched(self, request_id: str) -> None:
         """Note that a result was read, so that the server may forget it."""
-        self._fetched.add(request_id)
+        if not self._missing:  # else nobody would ever be told
+            self._fetched.add(request_id)
 
     async def _poll(self) -> None:
         try:
@@ -113,6 +114,8 @@ class Completions:
 
     def _give_up(self) -> None:
         self._missing = True
+        self._fetched.clear()
+        self._early.clear()
         for done in self._waiting.values():
             if not done.done():
                 done.set_result(None)
