@@ -203,7 +203,10 @@ class Channel(asyncio.Protocol):
         if self._error is not None:
             raise self._error
         assert self._parser is not None
-        self._keep = not self._head_only and bool(self._parser.should_keep_alive())
+        # Servers often close a connection right after a 500, unannounced (uvicorn does); whatever
+        # is sent on it next would be lost, and nobody could tell whether it had its effect.
+        alive = self._status != 500 and bool(self._parser.should_keep_alive())
+        self._keep = alive and not self._head_only
         self._done = True
 
     # --- ends of an exchange ----------------------------------------------------------------

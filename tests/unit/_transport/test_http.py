@@ -77,6 +77,21 @@ def test_keep_alive_and_bytes_on_the_wire() -> None:
     run(main)
 
 
+@pytest.mark.parametrize(("status", "connections"), [(500, 3), (503, 1), (404, 1)])
+def test_a_connection_is_not_used_again_after_a_500(status: int, connections: int) -> None:
+    """M20: servers close it unannounced, and what is sent next would be lost."""
+
+    async def main() -> None:
+        async with serving(reply(status=status)) as server:
+            http = pool(server)
+            for _ in range(3):
+                assert (await http.send_raw("POST", "/x", b"", b"hello"))[0] == status
+            await http.aclose()
+            assert server.connections == connections
+
+    run(main)
+
+
 def test_never_more_requests_than_connections() -> None:
     """M25: 300 calls on 4 connections: 4 in flight, the rest waits in our own queue, all served."""
 
