@@ -21,6 +21,8 @@ from typing import Any
 
 SAMPLED_TOKENS = 128
 HELD_SECONDS = 30.0
+SMALL_BODY = 100_000
+"""A body below this is read as it is; of a larger one nothing more is copied."""
 JSON = b"application/json"
 PROTO = b"application/x-protobuf"
 HEAD = b"HTTP/1.1 %d OK\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n"
@@ -93,10 +95,10 @@ def forward_result(datums: int, length: int, binary: bool) -> bytes:
     return reply(json.dumps(body).encode())
 
 
-def count_datums(body: bytes, binary: bool) -> int:
+def count_datums(body: bytes | memoryview, binary: bool) -> int:
     """How many datums a forward_backward body has, without reading them."""
     if not binary:
-        return body.count(b'"model_input"')
+        return bytes(body).count(b'"model_input"')
     count = at = 0
     while at < len(body):
         tag = body[at]
@@ -107,7 +109,7 @@ def count_datums(body: bytes, binary: bool) -> int:
     return count
 
 
-def read_varint(body: bytes, at: int) -> tuple[int, int]:
+def read_varint(body: bytes | memoryview, at: int) -> tuple[int, int]:
     """A protobuf number and where it ends."""
     value = shift = 0
     while True:
@@ -135,11 +137,13 @@ class World:
         self.free_at = 0.0
         self.count = 0
 
-    def answer(self, path: bytes, head: bytes, body: bytes, now: float) -> tuple[float, bytes]:
+    def answer(
+        self, path: bytes, head: bytes, body: bytes | memoryview, now: float
+    ) -> tuple[float, bytes]:
         """When the answer is ready, and the answer."""
         name = path.rsplit(b"/", 1)[-1]
         if name == b"retrieve_future":
-            return self._result(json.loads(body)["request_id"], head, now)
+            return self._result(json.loads(bytes(body))["request_id"], head, now)
         self.count += 1
         if name == b"asample":
             due = math.inf if self.hold else 0
@@ -215,12 +219,14 @@ class Server(asyncio.Protocol):
             self.wanted = end + 4 + size
             if self.have < self.wanted:
                 return
-            body = buffer[end + 4 : self.wanted]
+            body: bytes | memoryview = memoryview(buffer)[end + 4 : self.wanted]
+            if size < SMALL_BODY:
+                body = bytes(body)
             self.receive(head[: head.find(b"\r\n")].split(b" ", 2)[1], head, body)
             rest = buffer[self.wanted :] if self.have > self.wanted else b""
             self.parts, self.have, self.wanted = ([rest] if rest else []), len(rest), 0
 
-    def receive(self, path: bytes, head: bytes, body: bytes) -> None:
+    def receive(self, path: bytes, head: bytes, body: bytes | memoryview) -> None:
         """Take a request in, half a round trip later."""
         name = path[1:].split(b"/", 1)[0]
         world = WORLDS.get(name)
@@ -231,7 +237,7 @@ class Server(asyncio.Protocol):
         else:
             self.answer(world, path, head, body)
 
-    def answer(self, world: World, path: bytes, head: bytes, body: bytes) -> None:
+    def answer(self, world: World, path: bytes, head: bytes, body: bytes | memoryview) -> None:
         """Answer when it is due and half a round trip has passed."""
         now = self.loop.time()
         due, content = world.answer(path, head, body, now)

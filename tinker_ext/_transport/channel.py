@@ -29,6 +29,31 @@ RawReply = tuple[int, dict[str, str], bytes]
 class Channel(asyncio.Protocol):
     """An open connection and the one exchange it carries at a time."""
 
+    # Thousands of them are open while thousands of samples wait.
+    __slots__ = (
+        "_body",
+        "_body_bytes",
+        "_closed",
+        "_done",
+        "_error",
+        "_head_done",
+        "_head_only",
+        "_headers",
+        "_inflater",
+        "_keep",
+        "_limit",
+        "_loop",
+        "_parser",
+        "_received",
+        "_status",
+        "_transport",
+        "_until_eof",
+        "_waiter",
+        "alive",
+        "exchanges",
+        "idle_since",
+    )
+
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._transport: asyncio.Transport | None = None
