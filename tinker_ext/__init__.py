@@ -20,6 +20,7 @@ from tinker_ext._version import __version__
 if TYPE_CHECKING:
     from tinker_ext import auth, compat, errors, mock, types
     from tinker_ext.clients.admin import AdminClient
+    from tinker_ext.clients.losses import LossHandle
     from tinker_ext.clients.rest import RestClient
     from tinker_ext.clients.sampling import SamplingClient
     from tinker_ext.clients.service import ServiceClient
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     )
     from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
     from tinker_ext.runs import Run
+    from tinker_ext.sessions.retry_config import RetryConfig
     from tinker_ext.types import (
         AdamOptimizerConfig,
         AdamParams,
@@ -128,6 +130,7 @@ __all__ = [
     "InvalidInputError",
     "LoraConfig",
     "LossFnType",
+    "LossHandle",
     "ModelID",
     "ModelInput",
     "ModelInputChunk",
@@ -140,6 +143,7 @@ __all__ = [
     "RateLimitError",
     "RequestFailedError",
     "RestClient",
+    "RetryConfig",
     "Run",
     "SampleResponse",
     "SampledProvenanceSpan",
@@ -174,7 +178,9 @@ _HOMES = {
     "AdminClient": "clients.admin",
     "AwaitableConcurrentFuture": "futures.future",
     "Config": "config",
+    "LossHandle": "clients.losses",
     "RestClient": "clients.rest",
+    "RetryConfig": "sessions.retry_config",
     "Run": "runs",
     "SamplingClient": "clients.sampling",
     "ServiceClient": "clients.service",

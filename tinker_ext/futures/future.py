@@ -7,7 +7,7 @@ import concurrent.futures
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -47,14 +47,16 @@ class LightFuture(concurrent.futures.Future[T]):
         self.on_cancel: Callable[[], object] | None = None
         self.task: asyncio.Task[Any] | None = None
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "_condition":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        # The base class and `concurrent.futures.wait` lock the condition; few futures get one.
-        with _LOCK:
-            if self._light_condition is None:
-                self._light_condition = threading.Condition(_LOCK)
-            return self._light_condition
+    if not TYPE_CHECKING:  # a checker that saw this would let every attribute pass
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "_condition":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            # The base class and `concurrent.futures.wait` lock the condition; few futures get one.
+            with _LOCK:
+                if self._light_condition is None:
+                    self._light_condition = threading.Condition(_LOCK)
+                return self._light_condition
 
     def done(self) -> bool:
         """Whether a result, an error or a cancellation is there."""
