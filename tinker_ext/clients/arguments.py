@@ -1,15 +1,15 @@
-"""Arguments and results of training calls: what is refused at once, what the user gets."""
+"""Arguments and results of client calls: what is refused at once, what the user gets."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinker_ext import types
+from tinker_ext import paths, types
 from tinker_ext.batch.custom_loss import CustomLossFn
 from tinker_ext.clients.losses import LossHandle
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse
-from tinker_ext.types.optimizer import AdamParams, OptimParams
+from tinker_ext.types.optimizer import AdamParams, LoraConfig, OptimParams
 
 if TYPE_CHECKING:
     from tinker_api.models import SaveWeightsExternalResponse
@@ -43,6 +43,36 @@ def check_name(name: str) -> None:
         raise InvalidInputError(
             f"A checkpoint name must be a text that is not empty, not {name!r}."
         )
+
+
+def check_state_path(path: str) -> None:
+    """Refuse what cannot be a saved state, before anything is sent."""
+    if not paths.looks_like_weights(path):
+        raise InvalidInputError(
+            f"{path!r} is no checkpoint path; pass what save_state returned, such as "
+            "tinker://<run>/weights/<name>."
+        )
+    if "/sampler_weights/" in path:
+        raise InvalidInputError(
+            f"{path!r} holds sampler weights, which cannot be trained further; use save_state."
+        )
+
+
+def lora_config(
+    rank: int, seed: int | None, train_mlp: bool, train_attn: bool, train_unembed: bool
+) -> LoraConfig:
+    """The adapter of a new model; raises when no layer would have one."""
+    if not (train_mlp or train_attn or train_unembed):
+        raise InvalidInputError(
+            "Nothing would be trained: set train_mlp, train_attn or train_unembed."
+        )
+    return LoraConfig(
+        rank=rank,
+        seed=seed,
+        train_mlp=train_mlp,
+        train_attn=train_attn,
+        train_unembed=train_unembed,
+    )
 
 
 def named_sampler(reply: Any) -> SaveWeightsForSamplerResponse:

@@ -80,6 +80,11 @@ def status_of(exc_type: type[BaseException] | None) -> Status:
     return "errored" if issubclass(exc_type, Exception) else "interrupted"
 
 
+def detail_of(error: BaseException | None) -> str | None:
+    """What the server is told about it: its name only, a message may hold what is private."""
+    return None if error is None else type(error).__name__
+
+
 def abandon(workspace: Workspace) -> None:
     """End a workspace whose client was forgotten: nothing is reported, nothing stays."""
     forget(workspace)

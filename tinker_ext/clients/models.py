@@ -7,12 +7,11 @@ from typing import Any
 
 import attrs
 
-from tinker_ext import paths
 from tinker_ext._wire import requests
 from tinker_ext._wire.operations import operation
 from tinker_ext.clients import journaling
 from tinker_ext.clients.training import TrainingClient
-from tinker_ext.errors import FeatureMissingError, InvalidInputError
+from tinker_ext.errors import FeatureMissingError
 from tinker_ext.sessions.workspace import Workspace
 from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
 
@@ -45,19 +44,6 @@ async def create_unrecorded(
     reply = await workspace.run("create_model", body, base_model, workspace.seconds())
     workspace.watchers.name_model(reply.model_id, base_model)
     return TrainingClient(workspace, number, reply.model_id)
-
-
-def check_state_path(path: str) -> None:
-    """Refuse what cannot be a saved state, before anything is sent."""
-    if not paths.looks_like_weights(path):
-        raise InvalidInputError(
-            f"{path!r} is no checkpoint path; pass what save_state returned, such as "
-            "tinker://<run>/weights/<name>."
-        )
-    if "/sampler_weights/" in path:
-        raise InvalidInputError(
-            f"{path!r} holds sampler weights, which cannot be trained further; use save_state."
-        )
 
 
 @attrs.frozen

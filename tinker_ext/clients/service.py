@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tinker_ext import paths
 from tinker_ext._wire.dialects import Dialect
 from tinker_ext.clients import endings, journaling, models
+from tinker_ext.clients.arguments import check_state_path, lora_config
 from tinker_ext.clients.journaling import Resumption
 from tinker_ext.clients.lookups import copy_weights
 from tinker_ext.clients.losses import LossHandle, LossShelf, PerDatumLossFn
@@ -27,7 +28,7 @@ from tinker_ext.sessions.retry_config import RetryConfig
 from tinker_ext.sessions.session import FINISH_REASONS, SessionOptions
 from tinker_ext.sessions.workspace import Workspace
 from tinker_ext.telemetry.callback import EventCallback
-from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
+from tinker_ext.types.optimizer import OptimizerConfig
 
 if TYPE_CHECKING:
     from tinker_api.models import GetServerCapabilitiesResponse
@@ -212,7 +213,7 @@ class ServiceClient:
             user_metadata: Kept with the run.
             optimizer: Optimizer family; AdamW by default.
         """
-        lora = _lora(rank, seed, train_mlp, train_attn, train_unembed)
+        lora = lora_config(rank, seed, train_mlp, train_attn, train_unembed)
         return self._workspace.submit(
             models.create(self._workspace, base_model, lora, user_metadata, optimizer)
         ).result()
@@ -229,7 +230,7 @@ class ServiceClient:
         optimizer: OptimizerConfig | None = None,
     ) -> TrainingClient:
         """Async form of `create_lora_training_client`."""
-        lora = _lora(rank, seed, train_mlp, train_attn, train_unembed)
+        lora = lora_config(rank, seed, train_mlp, train_attn, train_unembed)
         return await self._workspace.submit(
             models.create(self._workspace, base_model, lora, user_metadata, optimizer)
         )
@@ -301,7 +302,7 @@ class ServiceClient:
         optimizer: OptimizerConfig | None,
         with_optimizer: bool = False,
     ) -> Coroutine[Any, Any, TrainingClient]:
-        models.check_state_path(path)
+        check_state_path(path)
         second: object = base_model
         if isinstance(second, dict):
             # The second argument was the metadata in the first era.
@@ -465,7 +466,7 @@ class ServiceClient:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close(endings.status_of(exc_type), _detail_of(exc_value)).result()
+        self.close(endings.status_of(exc_type), endings.detail_of(exc_value)).result()
 
     async def __aenter__(self) -> Self:
         return self
@@ -476,25 +477,4 @@ class ServiceClient:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.close(endings.status_of(exc_type), _detail_of(exc_value))
-
-
-def _detail_of(error: BaseException | None) -> str | None:
-    # The name only: a message may hold what should not leave this machine.
-    return None if error is None else type(error).__name__
-
-
-def _lora(
-    rank: int, seed: int | None, train_mlp: bool, train_attn: bool, train_unembed: bool
-) -> LoraConfig:
-    if not (train_mlp or train_attn or train_unembed):
-        raise InvalidInputError(
-            "Nothing would be trained: set train_mlp, train_attn or train_unembed."
-        )
-    return LoraConfig(
-        rank=rank,
-        seed=seed,
-        train_mlp=train_mlp,
-        train_attn=train_attn,
-        train_unembed=train_unembed,
-    )
+        await self.close(endings.status_of(exc_type), endings.detail_of(exc_value))

@@ -9,9 +9,8 @@ import attrs
 
 from tinker_ext import paths
 from tinker_ext._wire import requests
-from tinker_ext._wire.json_codec import dumps
-from tinker_ext._wire.payload import Payload, small
 from tinker_ext.batch import custom_loss
+from tinker_ext.clients import weights
 from tinker_ext.clients.arguments import (
     check_name,
     external_weights,
@@ -22,7 +21,6 @@ from tinker_ext.clients.arguments import (
 from tinker_ext.clients.losses import LossHandle
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.submission import LossConfig, Submission
-from tinker_ext.errors import InvalidInputError
 from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.futures.pending import PendingOperation
 from tinker_ext.sessions.retry_config import RetryConfig
@@ -439,60 +437,23 @@ class TrainingClient:
     def _load(
         self, path: str, optimizer: bool, weights_access_token: str | None
     ) -> APIFuture[LoadWeightsResponse]:
-        if not paths.looks_like_weights(path):
-            raise InvalidInputError(
-                f"{path!r} is no checkpoint path; pass the path a save returned, such as "
-                "tinker://<run>/weights/<name>."
-            )
-        if "/sampler_weights/" in path:
-            raise InvalidInputError(
-                f"{path!r} holds sampler weights, which cannot be trained; use save_state."
-            )
-
-        def make() -> Payload:
-            dialect = self._holder.link.dialect
-            body = requests.load_weights(
-                path,
-                optimizer=optimizer,
-                era=dialect.era if dialect is not None else "0.4.1",
-                model_id=self.model_id,
-                weights_access_token=weights_access_token,
-            )
-            return small("load_weights", dumps(body))
-
-        return self._submission.send_late("load_weights", make)
+        return weights.load(
+            self._holder,
+            self._submission,
+            self.model_id,
+            path,
+            weights_access_token,
+            optimizer=optimizer,
+        )
 
     def _sampler(
         self, name: str | None, retry_config: RetryConfig | None, record_stability_info: bool
     ) -> AwaitableConcurrentFuture[SamplingClient]:
-        if name is not None:
-            warnings.warn(
-                "`name` is ignored: these weights have none. Use save_weights_for_sampler.",
-                DeprecationWarning,
-                stacklevel=3,
-            )
-
-        def make() -> Payload:
-            number = self._holder.session.next_sampling_session_seq_id()
-            body = requests.save_weights_for_sampler(self.model_id, sampling_session_seq_id=number)
-            return small("save_weights_for_sampler", dumps(body))
-
-        saved = self._submission.send_late("save_weights_for_sampler", make).future()
-        return AwaitableConcurrentFuture(
-            self._holder.submit(self._sampler_of(saved, retry_config, record_stability_info))
-        )
-
-    async def _sampler_of(
-        self, saved: Any, retry_config: RetryConfig | None, record_stability_info: bool
-    ) -> SamplingClient:
-        reply = await saved
-        watchers = self._holder.watchers
-        watchers.name_model(reply.sampling_session_id, watchers.model_of(self.model_id))
-        return await SamplingClient.create(
+        return weights.sampler_of_now(
             self._holder,
-            sampling_session_id=reply.sampling_session_id,
-            # A server without ephemeral sessions answers with a path instead.
-            model_path=None if reply.sampling_session_id else reply.path,
-            retry_config=retry_config,
-            record_stability_info=record_stability_info,
+            self._submission,
+            self.model_id,
+            name,
+            retry_config,
+            record_stability_info,
         )

@@ -1,0 +1,95 @@
+"""Training calls about weights whose body is written when they leave: loads, unnamed samplers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from tinker_ext._wire import requests
+from tinker_ext._wire.json_codec import dumps
+from tinker_ext._wire.payload import Payload, small
+from tinker_ext.clients.arguments import check_state_path
+from tinker_ext.clients.sampling import SamplingClient
+from tinker_ext.clients.submission import Submission
+from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
+from tinker_ext.sessions.retry_config import RetryConfig
+from tinker_ext.sessions.workspace import Workspace
+
+if TYPE_CHECKING:
+    from tinker_api.models import LoadWeightsResponse
+
+
+def load(
+    holder: Workspace,
+    submission: Submission,
+    model_id: str,
+    path: str,
+    weights_access_token: str | None,
+    *,
+    optimizer: bool,
+) -> APIFuture[LoadWeightsResponse]:
+    """Load a saved state into a model.
+
+    Raises:
+        InvalidInputError: The path is none, or leads to sampler weights.
+    """
+    check_state_path(path)
+
+    def make() -> Payload:
+        dialect = holder.link.dialect
+        body = requests.load_weights(
+            path,
+            optimizer=optimizer,
+            era=dialect.era if dialect is not None else "0.4.1",
+            model_id=model_id,
+            weights_access_token=weights_access_token,
+        )
+        return small("load_weights", dumps(body))
+
+    return submission.send_late("load_weights", make)
+
+
+def sampler_of_now(
+    holder: Workspace,
+    submission: Submission,
+    model_id: str,
+    name: str | None,
+    retry_config: RetryConfig | None,
+    record_stability_info: bool,
+) -> AwaitableConcurrentFuture[SamplingClient]:
+    """Save the weights without a name and make a sampling client of them."""
+    if name is not None:
+        warnings.warn(
+            "`name` is ignored: these weights have none. Use save_weights_for_sampler.",
+            DeprecationWarning,
+            stacklevel=4,
+        )
+
+    def make() -> Payload:
+        number = holder.session.next_sampling_session_seq_id()
+        body = requests.save_weights_for_sampler(model_id, sampling_session_seq_id=number)
+        return small("save_weights_for_sampler", dumps(body))
+
+    saved = submission.send_late("save_weights_for_sampler", make).future()
+    work = _sampler_of(holder, model_id, saved, retry_config, record_stability_info)
+    return AwaitableConcurrentFuture(holder.submit(work))
+
+
+async def _sampler_of(
+    holder: Workspace,
+    model_id: str,
+    saved: Any,
+    retry_config: RetryConfig | None,
+    record_stability_info: bool,
+) -> SamplingClient:
+    reply = await saved
+    watchers = holder.watchers
+    watchers.name_model(reply.sampling_session_id, watchers.model_of(model_id))
+    return await SamplingClient.create(
+        holder,
+        sampling_session_id=reply.sampling_session_id,
+        # A server without ephemeral sessions answers with a path instead.
+        model_path=None if reply.sampling_session_id else reply.path,
+        retry_config=retry_config,
+        record_stability_info=record_stability_info,
+    )
