@@ -52,9 +52,7 @@ def fetch_official(place: Path) -> Path | None:
     return target
 
 
-def verdicts(
-    source: Path, first: Path | None, report: Path, groups: tuple[tuple[str, ...], ...]
-) -> Verdicts:
+def verdicts(source: Path, first: Path | None, report: Path, groups: Groups) -> Verdicts:
     """Run the tests with `first` in front of the import path; test id → verdict."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("TINKER_", "HF_"))}
     paths = (str(first.resolve()) if first else "", env.get("PYTHONPATH"))
@@ -96,6 +94,14 @@ def read(xml: Path) -> Verdicts:
     return found
 
 
+def _file(source: Path, name: str) -> str:
+    """The test file of a junit name such as `package.module_test.TestClass::test_name`."""
+    parts = name.partition("::")[0].split(".")
+    while not source.joinpath(*parts).with_suffix(".py").exists():
+        parts.pop()
+    return str(Path(*parts).with_suffix(".py"))
+
+
 def compare(place: Path, source: Path | None, official: Path | None, *, short: bool) -> int:
     """Run the tests with both; returns how many pass officially and not with us."""
     from tinker_ext.compat import directory
@@ -111,6 +117,12 @@ def compare(place: Path, source: Path | None, official: Path | None, *, short: b
     print(f"unit tests with the official SDK: {dict(Counter(theirs.values()))}")
     print(f"unit tests with tinker-ext:       {dict(Counter(ours.values()))}")
     lost = [n for n, v in theirs.items() if v == "passed" and ours.get(n) != "passed"]
+    if lost:
+        # Some of these tests race against daemons they start; on a busy machine they may lose.
+        print(f"once more, alone: {lost}")
+        files = tuple(sorted({_file(source, name) for name in lost}))
+        again = verdicts(source.resolve(), directory(), place / "units-again", (files,))
+        lost = [name for name in lost if again.get(name) != "passed"]
     for name in lost:
         print(f"passes with the official SDK only: {name}")
     return len(lost)
