@@ -26,6 +26,8 @@ from tinker_ext.sessions.heartbeat import beat
 log = logging.getLogger("tinker_ext")
 
 FINISH_REASONS = ("success", "errored", "interrupted")
+INTERRUPTED_SECONDS = 1.0
+"""After Ctrl-C a server that does not answer is told in vain for no longer than this."""
 
 
 @attrs.frozen
@@ -174,12 +176,15 @@ class Session:
             return
         op = operation("finish_session")
         loop = asyncio.get_running_loop()
+        seconds = self.link.config.close_timeout
+        if status == "interrupted":  # somebody waits for this program to go away
+            seconds = min(seconds, INTERRUPTED_SECONDS)
         try:
             await self.link.send(
                 op,
                 dumps({"reason": {"type": status}, "detail": detail}),
                 path=op.url_path(session_id=session_id),
-                deadline=loop.time() + self.link.config.close_timeout,
+                deadline=loop.time() + seconds,
             )
         except TinkerError as error:
             log.debug("The end of session %s could not be reported: %s", session_id, error)
