@@ -237,7 +237,7 @@ def _double_keys(rng: random.Random, status: int, headers: dict[str, str], conte
 
 def _coded(rng: random.Random, status: int, headers: dict[str, str], content: bytes) -> Made:
     coding = rng.choice(("gzip", "deflate", "zstd", "br", "gzip, gzip", "nonsense"))
-    packed = rng.choice((content, gzip.compress(content), zlib.compress(content)))
+    packed = rng.choice((content, gzip.compress(content, mtime=0), zlib.compress(content)))
     if rng.random() < 0.3:
         packed = packed[:-3]
     return status, {**headers, "content-encoding": coding}, packed
@@ -286,5 +286,5 @@ def bomb(size: int = 512 << 20) -> bytes:
     global _bomb_bytes
     if _bomb_bytes is None:
         # gzip allows many members one after the other; a megabyte of zeros packs to a kilobyte.
-        _bomb_bytes = gzip.compress(bytes(1 << 20)) * (size >> 20)
+        _bomb_bytes = gzip.compress(bytes(1 << 20), mtime=0) * (size >> 20)
     return _bomb_bytes
