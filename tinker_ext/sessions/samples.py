@@ -131,6 +131,10 @@ class SamplePool:
             else:
                 sample.timer = self._alarms.set(loop, sample.deadline, self._expire, sample)
                 self._queue.push(sample)
+        self._refill(loop)
+
+    def _refill(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start as many as the limit allows."""
         most = self._most_in_flight()
         while self._queue.ready and len(self._in_flight) < most:
             sample = self._queue.pop()
@@ -159,7 +163,7 @@ class SamplePool:
         self._link.book.discard(sample)
         sample.task = None
         if self._queue:
-            self._pump()
+            self._refill(asyncio.get_running_loop())
 
     def _progress_of(self, source: Source) -> Progress:
         """Whose movement counts for a client: its own with a RetryConfig, else everybody's."""
