@@ -75,7 +75,7 @@ def batches(field: Contest, plan: Plan) -> Iterator[Row]:
     yield Row("build + serialise 128 × 4096, numpy", "ms", built, 3, 5)
     built = only(field.turns("build", turns, tokens="lists", **shape), "ms")
     yield Row("build + serialise 128 × 4096, token lists", "ms", built)
-    url, turns = f"{field.url}/length=128", plan.each(plan.rounds, plan.rounds, 1)
+    url, turns = f"{field.url}/length=128", plan.each(4 * plan.rounds, 4 * plan.rounds, 1)
     trips = field.turns("round_trip", turns, url=url, datums=8, length=128, calls=60)
     yield Row("forward_backward 8 × 128, round trip", "ms", only(trips, "ms"), 3, 6)
     url, turns = f"{field.url}/length=4096", plan.each(2 * plan.few, plan.few, 1)
