@@ -384,7 +384,7 @@ def test_wrong_arguments_next_to_a_key_do_not_show_it():
     """M33: a constructor that fails has the key in none of its frames."""
     from tinker_ext import ServiceClient
 
-    for options in ({"base_url": "no url"}, {"base_url": ORIGIN, "budget": {"x": 1}}):
+    def fail(options):
         failed = None
         try:
             service = ServiceClient(api_key=KEY, **options)
@@ -394,4 +394,8 @@ def test_wrong_arguments_next_to_a_key_do_not_show_it():
         assert failed is not None
         for text in shown(failed):
             assert not found_in(text), text
+
+    for options in ({"base_url": "no url"}, {"base_url": ORIGIN, "budget": {"x": 1}}):
+        fail(options)
+    # The error and the frame that holds the client refer to each other.
     gc.collect()

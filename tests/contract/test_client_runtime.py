@@ -26,6 +26,12 @@ PROMPT = ModelInput.from_ints([1, 2, 3])
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def no_forgotten_clients():
+    """Clients that other tests left to the garbage collector keep the loop thread alive."""
+    gc.collect()
+
+
 @pytest.fixture(scope="module")
 def port():
     with Server(Settings(session_ttl=3600)) as server:

@@ -1,6 +1,7 @@
 """Telemetry, events, run log and budget around a whole client on the in-process server."""
 
 import asyncio
+import gc
 import json
 import threading
 
@@ -25,6 +26,12 @@ async def train(service, steps=1):
         await step
         await update
     return training
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_forgotten_clients():
+    """Clients that other tests left to the garbage collector keep the loop thread alive."""
+    gc.collect()
 
 
 def telemetry_of(app):
