@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import pickle
+import threading
 
 import pytest
 from in_process import MODEL, client, run, server
@@ -156,3 +158,22 @@ def test_copies_from_pickles_and_handles_join_and_keep_their_settings():
             for holder in {unpickled._holder, handled._holder}:
                 holder.runtime.submit(holder.close("success")).result(10)
                 holder.release()
+
+
+def test_what_copies_share_ends_with_the_last_of_them():
+    """M21: a copy that nobody holds any more leaves no thread behind."""
+    with ServiceClient(base_url="embedded") as service:
+        sampler = service.create_sampling_client(base_model="tinker-ext/tiny")
+        first, second = (pickle.loads(pickle.dumps(sampler)) for _ in range(2))
+        params = SamplingParams(max_tokens=1)
+        prompt = ModelInput.from_ints([1, 2])
+        first.sample(prompt, 1, params).result()
+        del first
+        gc.collect()
+        assert second.sample(prompt, 1, params).result().sequences
+    del second
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name.startswith("tinker-ext-loop"):
+            thread.join(10)
+            assert not thread.is_alive()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import orjson
 
+from tinker_ext.clients import endings
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.sessions.retry_config import RetryConfig
 
@@ -18,7 +21,16 @@ if TYPE_CHECKING:
     from tinker_ext.sessions.workspace import Workspace
 
 _lock = threading.Lock()
-_shared: dict[tuple[Any, ...], Workspace] = {}
+
+
+@attrs.frozen(eq=False)
+class _Shared:
+    """What the copies of one session in this process share; it ends with the last of them."""
+
+    workspace: Workspace
+
+
+_shared: weakref.WeakValueDictionary[tuple[Any, ...], _Shared] = weakref.WeakValueDictionary()
 
 
 def encode_handle(state: Mapping[str, Any]) -> str:
@@ -52,8 +64,9 @@ def revive(
     settings = state.get("retry_config")
     if retry_config is None and settings is not None:
         retry_config = RetryConfig(**settings)
+    shared = _share(state, api_key)
     return SamplingClient(
-        _workspace(state, api_key),
+        shared.workspace,
         sampling_session_id=state.get("sampling_session_id"),
         shadow=True,
         retry_config=retry_config,
@@ -63,17 +76,21 @@ def revive(
     )
 
 
-def _workspace(state: Mapping[str, Any], api_key: str | None) -> Workspace:
+def _share(state: Mapping[str, Any], api_key: str | None) -> _Shared:
+    """The workspace of a session's copies; a client keeps it by the owner it reads there."""
     from tinker_ext.clients.opening import open_workspace
 
     key = (state.get("base_url"), state.get("session_id"), state.get("wire"), api_key)
     with _lock:
         found = _shared.get(key)
-        if found is None or found.closed:
-            found = _shared[key] = open_workspace(
+        if found is None or found.workspace.closed:
+            workspace = open_workspace(
                 base_url=state.get("base_url"),
                 api_key=api_key,
                 wire=state.get("wire"),
                 session_id=state.get("session_id"),
             )
+            found = _shared[key] = _Shared(workspace)
+            workspace.owner = weakref.ref(found)
+            weakref.finalize(found, endings.abandon, workspace).atexit = False
         return found
