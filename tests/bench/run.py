@@ -1,7 +1,7 @@
 """tinker-ext side by side with the official SDKs, in one run, as ratios: `nox -s bench`.
 
 The interpreters of the official SDKs come in TINKER_BENCH_0_36_0 and TINKER_BENCH_0_4_1. Exit code
-1 when a figure misses what it must reach at least.
+1 when a figure misses what it must reach at least; `--quick` only prints.
 """
 
 from __future__ import annotations
@@ -178,7 +178,8 @@ def main() -> int:
     missed = [row.work for row in rows if row.reaches(row.least) is False]
     for work in missed:
         print(f"missed: {work}", file=sys.stderr)
-    return int(bool(missed))
+    # A few turns on a busy machine are too few to judge by; the long form is the judge.
+    return int(bool(missed) and not options.quick)
 
 
 if __name__ == "__main__":
