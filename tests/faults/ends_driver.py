@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import time
+import warnings
 
 from tinker_ext import AdamParams, Datum, ModelInput, Run, SamplingParams, ServiceClient
 from tinker_ext._transport.observe import RequestFinished, RequestStarted
@@ -116,6 +117,8 @@ def pending(service: ServiceClient, shooter: Shooter) -> None:
 def forked(service: ServiceClient, shooter: Shooter) -> None:
     """The same with a child that was forked amid it and ends like a program of its own."""
     pending(service, shooter)
+    # Python 3.12 and later warn of any fork beside threads; what is tested is that it goes well.
+    warnings.simplefilter("ignore", DeprecationWarning)
     child = os.fork()
     if child == 0:
         return
