@@ -106,7 +106,6 @@ def unpack(
         KeyError,
         OverflowError,
         RecursionError,
-        NotImplementedError,
         RuntimeError,
     ) as error:
         # The standard library meets damage with all of these.
