@@ -8,6 +8,7 @@ number of connections wait in a `FairQueue`; nothing is scanned, so the cost per
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import ssl
 from collections import deque
 
@@ -58,6 +59,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
         self._idle_seconds = idle_seconds
         self._max_reply_bytes = max_reply_bytes
         self._ssl = ssl_context
+        self._is_address = _is_address(origin.host)
         self._idle: deque[Channel] = deque()
         self._busy: set[Channel] = set()
         self._sweeper: asyncio.TimerHandle | None = None
@@ -228,7 +230,8 @@ class HttpTransport(httpx.AsyncBaseTransport):
                     origin.port,
                     ssl=self._ssl if origin.secure else None,
                     server_hostname=host if origin.secure else None,
-                    happy_eyeballs_delay=0.25,
+                    # An address has no rival to race against, and a race costs a task.
+                    happy_eyeballs_delay=None if self._is_address else 0.25,
                 )
         except TimeoutError:
             raise ExchangeTimeoutError(
@@ -301,3 +304,11 @@ class HttpTransport(httpx.AsyncBaseTransport):
             channel.abort()
         for channel in channels:
             await channel.wait_closed()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 import httpx
@@ -140,10 +140,28 @@ class Connection:
         """
         if deadline is None:
             deadline = asyncio.get_running_loop().time() + self._timing.window + call.timeout
-        headers = await self._headers.build(call, 0, self._idempotency_key(call))
         queue = self._port(call.lane).queue
         if not queue.try_acquire():
             await self._slot(queue, call, deadline)
+        return await self.once_held(call.lane, lambda: call, deadline=deadline)
+
+    async def once_held(self, lane: Lane, make: Callable[[], Call], *, deadline: float) -> Reply:
+        """Do what `once` does for a caller that holds a slot of the lane; it is given back.
+
+        Thousands wait for a slot at a time. Who takes it from `queue` first keeps neither body
+        nor headers while waiting, and a token is as new as it can be.
+
+        Args:
+            lane: Whose slot is held.
+            make: Makes the call.
+            deadline: Loop time that the exchange may not pass.
+        """
+        try:
+            call = make()
+            headers = await self._headers.build(call, 0, self._idempotency_key(call))
+        except BaseException:
+            self._port(lane).queue.release()
+            raise
         return await self._attempt(call, 0, deadline, headers)
 
     async def exchange(self, call: Call, *, deadline: float | None = None) -> Reply:

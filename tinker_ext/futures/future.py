@@ -39,24 +39,28 @@ class LightFuture(concurrent.futures.Future[T]):
     def __init__(self) -> None:
         # The base constructor would build the condition; its other fields are set here.
         self._light_condition: threading.Condition | None = None
+        self._light_waiters: list[Any] | None = None
         self._state = _PENDING
         self._result: Any = None
         self._exception: BaseException | None = None
-        self._waiters: list[Any] = []
-        self._done_callbacks: list[Callable[[Any], object]] = []
+        self._callbacks: list[Callable[[Any], object]] | None = None
         self.on_cancel: Callable[[], object] | None = None
         self.task: asyncio.Task[Any] | None = None
 
     if not TYPE_CHECKING:  # a checker that saw this would let every attribute pass
 
         def __getattr__(self, name: str) -> Any:
-            if name != "_condition":
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            # The base class and `concurrent.futures.wait` lock the condition; few futures get one.
+            # The base class and `concurrent.futures.wait` use these two; few futures need them.
             with _LOCK:
-                if self._light_condition is None:
-                    self._light_condition = threading.Condition(_LOCK)
-                return self._light_condition
+                if name == "_condition":
+                    if self._light_condition is None:
+                        self._light_condition = threading.Condition(_LOCK)
+                    return self._light_condition
+                if name == "_waiters":
+                    if self._light_waiters is None:
+                        self._light_waiters = []
+                    return self._light_waiters
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def done(self) -> bool:
         """Whether a result, an error or a cancellation is there."""
@@ -76,10 +80,11 @@ class LightFuture(concurrent.futures.Future[T]):
 
     def cancel(self) -> bool:
         """Give the operation up; returns False when it was done already."""
+        on_cancel = self.on_cancel
         if not self._settle(_CANCELLED, None, None):
             return self._state == _CANCELLED
-        if self.on_cancel is not None:
-            self.on_cancel()
+        if on_cancel is not None:
+            on_cancel()
         return True
 
     def settle(self, value: T) -> bool:
@@ -104,15 +109,17 @@ class LightFuture(concurrent.futures.Future[T]):
         """Call `fn(self)` once done, at once when it is done already."""
         with _LOCK:
             if self._state == _PENDING:
-                self._done_callbacks.append(fn)
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append(fn)
                 return
         fn(self)
 
     def remove_done_callback(self, fn: Callable[[Any], object]) -> None:
         """Forget a callback that has not been called yet."""
         with _LOCK:
-            if fn in self._done_callbacks:
-                self._done_callbacks.remove(fn)
+            if self._callbacks is not None and fn in self._callbacks:
+                self._callbacks.remove(fn)
 
     def result(self, timeout: float | None = None) -> T:
         """Wait for the result.
@@ -151,7 +158,8 @@ class LightFuture(concurrent.futures.Future[T]):
             self._state = state
             self._result = value
             self._exception = error
-            for waiter in self._waiters:
+            self.on_cancel = None  # it holds the request, which nobody needs from here on
+            for waiter in self._light_waiters or ():
                 if state == _CANCELLED:
                     waiter.add_cancelled(self)
                 elif error is not None:
@@ -160,8 +168,9 @@ class LightFuture(concurrent.futures.Future[T]):
                     waiter.add_result(self)
             if self._light_condition is not None:
                 self._light_condition.notify_all()
-            callbacks, self._done_callbacks = self._done_callbacks, []
-        for callback in callbacks:
+                self._light_condition = None  # whoever waits holds it; results may be kept long
+            callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
             try:
                 callback(self)
             except Exception:

@@ -6,7 +6,6 @@ import asyncio
 
 from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._transport import Call, Fail, Lane, Reply, Retry, RetryRule, sent_of, verdict
-from tinker_ext._transport.faults import LaneBusyError
 from tinker_ext._wire.dialects import Wire
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.operations import OPERATIONS, Operation, operation
@@ -27,6 +26,8 @@ from tinker_ext.futures.pending import Entry
 _RETRIEVE = operation("retrieve_future")
 _PATH = _RETRIEVE.url_path()
 _PROTO = "application/x-protobuf"
+_ASK = b'{"request_id":%b}'
+_ASK_SIZE = b'{"request_id":%b,"allow_metadata_only":true}'
 
 _POLL_HEADERS = {
     (op.request_type, binary): (
@@ -76,12 +77,20 @@ async def wait_for(
         APIError: The server cannot be asked, or its reply cannot be read.
     """
     poll = _Poll(link, entry, op, request_id, roundtrip, metadata_only)
+    queue = link.connection.queue(Lane.POLL)
     try:
         while True:
+            # Thousands wait here, so it is done before anything of the poll itself is made.
+            if not queue.try_acquire():
+                try:
+                    await queue.acquire(deadline=entry.deadline)
+                except TimeoutError:
+                    raise poll.late() from None
             answer = await poll.ask()
             if isinstance(answer, outcomes.Ready):
                 return answer.value
-            await poll.after(answer)
+            if answer is not None:
+                await poll.after(answer)
     finally:
         poll.release()
 
@@ -90,8 +99,6 @@ class _Poll:
     """One wait: how often it asked, what it heard, how long to pause."""
 
     __slots__ = (
-        "_asking",
-        "_asking_all",
         "_broken",
         "_decoder",
         "_entry",
@@ -125,9 +132,6 @@ class _Poll:
         dialect = link.dialect
         modern = dialect is not None and dialect.era != "0.4.1"
         self._metadata_only = metadata_only and modern
-        name = dumps(request_id)
-        self._asking_all = b'{"request_id":%b}' % name
-        self._asking = b'{"request_id":%b,"allow_metadata_only":true}' % name
         binary = dialect is not None and dialect.wire is Wire.PROTO and is_binary(op.result)
         self._headers = _POLL_HEADERS[op.request_type, binary]
         self._decoder: Decoder = decoder(op.result or "")
@@ -142,46 +146,46 @@ class _Poll:
         entry.request_id = request_id
         entry.moved = self._loop.time()
 
-    async def ask(self) -> Outcome:
-        """Make one poll and say what it means; failures of the poll itself are waited out."""
+    def late(self) -> TinkerError:
+        """The error for a wait whose deadline has passed."""
+        return self._entry.late(self._loop.time(), self._link.book.stall_seconds)
+
+    async def ask(self) -> Outcome | None:
+        """Make one poll with the slot that is held, and say what came.
+
+        Returns:
+            What the reply means, or None when there was none and the failure was waited out.
+        """
         entry, connection = self._entry, self._link.connection
-        while True:
-            now = self._loop.time()
-            left = entry.deadline - now
-            if left <= 0:
-                raise entry.late(now, self._link.book.stall_seconds)
-            entry.attempt += 1
-            reply: Reply | None = None
-            error: Exception | None = None
-            try:
-                reply = await connection.once(self._call(left), deadline=entry.deadline)
-            except LaneBusyError:
-                continue  # the deadline has passed; the next turn says so
-            except APITimeoutError as caught:
-                if sent_of(caught) is not False:
-                    # Some servers hold a poll for minutes; hanging up is how one looks again.
-                    return outcomes.Pending()
-                error = caught
-            except APIConnectionError as caught:
-                error = caught
-            if reply is not None and reply.status < 500 and reply.status not in (402, 409, 429):
-                connection.budget.note(Lane.POLL, ok=True, started=now)
-                self._failures = 0
-                self._pace_for(reply)
-                return await self._link.runtime.offload(
-                    len(reply.content),
-                    outcomes.parse,
-                    reply.status,
-                    reply.headers,
-                    reply.content,
-                    self._decoder,
-                    self._request_id,
-                )
-            connection.budget.note(
-                Lane.POLL, ok=reply is not None and reply.status < 500, started=now
+        now = self._loop.time()
+        reply: Reply | None = None
+        error: Exception | None = None
+        try:
+            reply = await connection.once_held(Lane.POLL, self._call, deadline=entry.deadline)
+        except APITimeoutError as caught:
+            if sent_of(caught) is not False:
+                # Some servers hold a poll for minutes; hanging up is how one looks again.
+                return outcomes.Pending()
+            error = caught
+        except APIConnectionError as caught:
+            error = caught
+        if reply is not None and reply.status < 500 and reply.status not in (402, 409, 429):
+            connection.budget.note(Lane.POLL, ok=True, started=now)
+            self._failures = 0
+            self._pace_for(reply)
+            return await self._link.runtime.offload(
+                len(reply.content),
+                outcomes.parse,
+                reply.status,
+                reply.headers,
+                reply.content,
+                self._decoder,
+                self._request_id,
             )
-            self._failures += 1
-            await self._back_off(reply, error)
+        connection.budget.note(Lane.POLL, ok=reply is not None and reply.status < 500, started=now)
+        self._failures += 1
+        await self._back_off(reply, error)
+        return None
 
     async def after(self, answer: Outcome) -> None:
         """Do what an answer other than a result asks for, or raise."""
@@ -218,17 +222,22 @@ class _Poll:
             self._link.response_bytes.release(self._held)
             self._held = 0
 
-    def _call(self, left: float) -> Call:
-        attempt = self._entry.attempt
+    def _call(self) -> Call:
+        left = self._entry.deadline - self._loop.time()
+        if left <= 0:
+            raise self.late()
+        attempt = self._entry.attempt = self._entry.attempt + 1
         headers = (*self._headers, ("X-Tinker-Request-Iteration", str(attempt - 1)))
         if self._roundtrip is not None and attempt == 1:
             taken = ("X-Tinker-Create-Promise-Roundtrip-Time", f"{self._roundtrip:.6f}")
             headers = (*headers, taken)
+        name = dumps(self._request_id)
+        body = _ASK_SIZE % name if self._metadata_only else _ASK % name
         return Call(
             operation=_RETRIEVE.name,
             method="POST",
             path=_PATH,
-            content=self._asking if self._metadata_only else self._asking_all,
+            content=body,
             headers=headers,
             lane=Lane.POLL,
             timeout=min(self._link.config.poll_timeout, left),

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from weakref import WeakSet
 
 from tinker_ext._transport import (
@@ -216,8 +217,26 @@ class SamplePool:
             if source.prepare is not None:
                 await source.prepare()
             while True:
-                try:
-                    value = await self._once(sample)
+                try:  # no coroutine of its own: thousands are in here at a time
+                    request_id, sequence_ids, elapsed = await self._post(sample)
+                    known_size = None
+                    sample.request_id = request_id
+                    completions = source.completions
+                    if completions is not None:
+                        sample.stage = "waiting"
+                        known_size = await completions.wait(request_id)
+                    value = await wait_for(
+                        self._link,
+                        sample,
+                        _SAMPLE,
+                        request_id,
+                        roundtrip=elapsed,
+                        metadata_only=known_size is None,
+                    )
+                    assert isinstance(value, SampleResponse)
+                    if completions is not None:
+                        completions.fetched(request_id)
+                    value = finished(value, sample.prompt, sample.options, sequence_ids)
                     break
                 except TinkerError as error:
                     tries += 1
@@ -238,27 +257,6 @@ class SamplePool:
         finally:
             self._end(sample)
 
-    async def _once(self, sample: Sample) -> SampleResponse:
-        request_id, sequence_ids, elapsed = await self._post(sample)
-        sample.request_id = request_id
-        known_size = None
-        completions = sample.source.completions
-        if completions is not None:
-            sample.stage = "waiting"
-            known_size = await completions.wait(request_id)
-        value = await wait_for(
-            self._link,
-            sample,
-            _SAMPLE,
-            request_id,
-            roundtrip=elapsed,
-            metadata_only=known_size is None,
-        )
-        assert isinstance(value, SampleResponse)
-        if completions is not None:
-            completions.fetched(request_id)
-        return finished(value, sample.prompt, sample.options, sequence_ids)
-
     async def _post(self, sample: Sample) -> tuple[str, list[str] | None, float]:
         """Send a sample until the server takes it."""
         link, loop = self._link, asyncio.get_running_loop()
@@ -269,6 +267,7 @@ class SamplePool:
         if sample.seq_id is None and source.next_seq_id is not None:
             sample.seq_id = source.next_seq_id()
         size = prompt_size(sample.prompt)
+        queue = connection.queue(Lane.SAMPLE)
         failures = 0
         while True:
             if backoff.remaining() > 0:
@@ -278,9 +277,15 @@ class SamplePool:
             error: APIConnectionError | None = None
             started = loop.time()
             try:
-                reply = await connection.once(self._call(sample), deadline=sample.deadline)
+                if not queue.try_acquire():
+                    await queue.acquire(deadline=sample.deadline)
+                reply = await connection.once_held(
+                    Lane.SAMPLE, partial(self._call, sample), deadline=sample.deadline
+                )
             except APIConnectionError as caught:
                 error = caught
+            except TimeoutError:
+                raise sample.late(loop.time(), link.book.stall_seconds) from None
             finally:
                 self._bytes.release(size)
             sample.attempt += 1
