@@ -39,6 +39,7 @@ REDOCLY_ARGS = ["--config", "openapi/redocly.yaml", "openapi/tinker.yaml"]
 # A range would let pip choose a build with several gigabytes of CUDA.
 TORCH = "torch==2.13.0"
 OFFICIAL = ["0.36.0", "0.4.1"]
+OLDER_SKYRL = ["--no-deps", "skyrl-tx==0.3.0", "transformers==4.57.6", "huggingface-hub==0.36.0"]
 COOKBOOK = "tinker-cookbook[math-rl]==0.5.8"
 
 
@@ -195,8 +196,7 @@ def bench(session: nox.Session) -> None:
         f"TINKER_BENCH_{version.replace('.', '_')}": python
         for version, python in official(session).items()
     }
-    options = session.posargs or ["--quick"]
-    session.run(workshop(session), "tests/bench/run.py", *options, env=env)
+    session.run(workshop(session), "tests/bench/run.py", *session.posargs, env=env)
 
 
 @nox.session
@@ -207,7 +207,19 @@ def cookbook(session: nox.Session) -> None:
 
 @nox.session
 def interop(session: nox.Session) -> None:
-    """Train and sample on a real SkyRL server (JAX, CPU); installs about 2.3 GB."""
+    """Train and sample on a real SkyRL server (JAX, CPU); installs about 2.3 GB.
+
+    `-- --older` takes skyrl-tx instead, `-- --docs` also examines the server and writes
+    docs/servers.md.
+    """
     steps = [TORCH, "numpy"], ["-r", "tests/interop/requirements.txt"], ["-e", ".[all]"]
     python = environment(session, "interop", *steps, ["--no-deps", "skyrl==0.3.0"])
-    session.run(python, "tests/interop/run.py", *session.posargs)
+    options = list(session.posargs)
+    if "--older" in options:
+        options.remove("--older")
+        older = HERE / ".nox" / "skyrl-tx"
+        session.run(python, "-m", "pip", "install", *PIP, "--target", older, *OLDER_SKYRL)
+        options += ["--older", str(older)]
+    session.run(python, "tests/interop/run.py", *options)
+    if "--docs" in options:
+        session.run(python, "tests/interop/publish.py", "--embedded")

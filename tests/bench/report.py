@@ -50,6 +50,17 @@ class Row:
             return None
         return self.ours / other if self.more_is_better else other / self.ours
 
+    @property
+    def is_time(self) -> bool:
+        """Whether a figure in milliseconds is what counts."""
+        return self.absolute and self.unit == "ms"
+
+    def best(self, again: Row) -> Row:
+        """The better figure of each contender out of two measurements."""
+        better = max if self.more_is_better else min
+        found = {name: better(value, again.figures[name]) for name, value in self.figures.items()}
+        return attrs.evolve(self, figures=found)
+
     def reaches(self, target: float | None) -> bool | None:
         """Whether a target is met; None when there is none or nothing to compare with."""
         if target is None:

@@ -1,7 +1,8 @@
 """Runs our client against a real SkyRL server: `python tests/interop/run.py`.
 
 Makes a tiny model, starts the server on a free loopback port, runs `scenario.Scenario`, counts the
-requests the server saw, and optionally runs the conformance suite for `docs/servers.md`.
+requests the server saw; with `--docs` it also runs the conformance suite and writes both results
+into `docs/servers.md` (see `publish.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import tempfile
 import time
 from importlib import metadata
 from pathlib import Path
+
+import attrs
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -30,8 +33,7 @@ def main() -> int:
         type=Path,
         help="directory with the older package skyrl-tx 0.3.0, to run that",
     )
-    parser.add_argument("--conform", type=Path, help="write the conformance report to this file")
-    parser.add_argument("--json", type=Path, help="write the steps to this file")
+    parser.add_argument("--docs", action="store_true", help="examine it too, and document it")
     options = parser.parse_args()
     folder = options.folder or Path(tempfile.mkdtemp(prefix="tinker-ext-interop-"))
     print(f"working in {folder}; starting the server …", flush=True)
@@ -43,11 +45,10 @@ def main() -> int:
         older = options.older is not None
         scenario = Scenario(server.url, server.folder, MODEL, posts, show, older=older)
         ok = scenario.run()
-        ok = count(server, allowed={"save_weights"} if older else set()) and ok
-        if options.conform:
-            ok = conform(server.url, options.conform) and ok
-    if options.json:
-        options.json.write_text(json.dumps([vars_of(s) for s in scenario.steps], indent=2) + "\n")
+        counts, fine = count(server, allowed={"save_weights"} if older else set())
+        ok = fine and ok
+        if options.docs:
+            ok = document(server, older, counts, scenario.steps) and ok
     print(f"{'all steps passed' if ok else 'FAILED'}; tinker-ext {metadata.version('tinker-ext')}")
     return 0 if ok else 1
 
@@ -58,12 +59,7 @@ def show(step: Step) -> None:
     print(f"{mark} {step.seconds:6.1f} s  {step.name:<22} {step.note}", flush=True)
 
 
-def vars_of(step: Step) -> dict[str, object]:
-    """A step as plain data."""
-    return {"name": step.name, "ok": step.ok, "note": step.note, "seconds": round(step.seconds, 2)}
-
-
-def count(server: SkyRL, allowed: set[str]) -> bool:
+def count(server: SkyRL, allowed: set[str]) -> tuple[str, bool]:
     """Check by the server's own log that nothing failed there and nothing was asked in a storm."""
     requests = server.requests()
     broken = {path: n for (path, status), n in requests.items() if status >= 500}
@@ -71,20 +67,34 @@ def count(server: SkyRL, allowed: set[str]) -> bool:
     total = sum(requests.values())
     polls = sum(n for (path, _), n in requests.items() if path == "retrieve_future")
     fine = set(broken) <= allowed and probes <= 4
-    print(
-        f"{'ok  ' if fine else 'FAIL'} the server saw {total} requests, {polls} of them polls, "
-        f"{probes} to client/config, and answered with 5xx: {broken or 'never'}"
+    counts = (
+        f"The server saw {total} requests, {polls} of them polls, {probes} to client/config, and "
+        f"answered with 5xx: {broken or 'never'}"
     )
-    return fine
+    print(f"{'ok  ' if fine else 'FAIL'} {counts}", flush=True)
+    return counts, fine
 
 
-def conform(url: str, target: Path) -> bool:
-    """Run the conformance suite; it may find what this server does differently."""
+def document(server: SkyRL, older: bool, counts: str, steps: list[Step]) -> bool:
+    """Run the conformance suite, which may find differences, and write everything down."""
+    import publish
+
     from tinker_ext.conform import run
 
-    report = run(url, on_result=lambda r: print(f"     {r.outcome:<7} {r.name}", flush=True))
-    target.write_text(report.to_json() + "\n")
-    print(report.summary())
+    report = run(server.url, on_result=lambda r: print(f"     {r.outcome:<7} {r.name}", flush=True))
+    name = "skyrl-tx-0.3.0" if older else "skyrl-0.3.0"
+    publish.REPORTS.mkdir(exist_ok=True)
+    (publish.REPORTS / f"{name}.json").write_text(report.to_json() + "\n")
+    found = {
+        "server": name,
+        "date": report.date,
+        "with": server.versions(),
+        "counts": counts,
+        "steps": [attrs.asdict(step) for step in steps],
+    }
+    target = publish.REPORTS / f"{name}-steps.json"
+    target.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    print(report.summary(), flush=True)
     return bool(report.of("pass"))
 
 

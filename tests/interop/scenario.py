@@ -46,6 +46,7 @@ class Step:
     """Outcome of one step."""
 
     name: str
+    what: str
     ok: bool
     note: str
     seconds: float
@@ -109,7 +110,9 @@ class Scenario:
             except Exception as error:
                 note, ok = f"{type(error).__name__}: {error}", False
                 traceback.print_exc()
-            self.steps.append(Step(step.__name__, ok, note, time.monotonic() - started))
+            what = (step.__doc__ or "").partition(": ")[2].rstrip(".")
+            took = round(time.monotonic() - started, 2)
+            self.steps.append(Step(step.__name__, what, ok, note, took))
             self.say(self.steps[-1])
         return all(step.ok for step in self.steps)
 

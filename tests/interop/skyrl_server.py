@@ -17,6 +17,7 @@ from typing import Self
 
 MODEL = "tiny-org/tiny-qwen3"
 READY = "Starting background engine"
+ENGINE = ("jax", "flax", "transformers")
 BACKEND = {"max_lora_adapters": 32, "max_lora_rank": 32, "sample_max_num_sequences": 4}
 
 # pydantic on Python 3.11 refuses typing.TypedDict, which the server's types module uses.
@@ -99,6 +100,25 @@ class SkyRL:
         for _, path, status in ACCESS.findall(self.log()):
             found[path.removeprefix("/api/v1/").partition("?")[0], int(status)] += 1
         return found
+
+    def versions(self) -> dict[str, str]:
+        """Versions of what the server runs on, as its own Python finds them."""
+        program = (
+            "import platform; from importlib.metadata import version as v; "
+            f"print('Python', platform.python_version(), *(f'{{n}} {{v(n)}}' for n in {ENGINE!r}))"
+        )
+        environment = self._environment()
+        if self.site is not None:
+            environment["PYTHONPATH"] = str(self.site)
+        done = subprocess.run(
+            [self.python, "-c", program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        words = done.stdout.split()
+        return dict(zip(words[::2], words[1::2], strict=True))
 
     def stop(self) -> None:
         """End the server and the processes it started."""

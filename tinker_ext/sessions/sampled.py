@@ -35,10 +35,19 @@ def read_promise(reply: Reply) -> tuple[str, list[str] | None]:
 def finished(
     value: SampleResponse,
     prompt: ModelInput,
+    num_samples: int,
     options: SampleOptions,
     sequence_ids: list[str] | None,
 ) -> SampleResponse:
-    """Give the sequences their ids, and prompt logprobs their place for the first token."""
+    """Give the sequences their ids, and prompt logprobs their place for the first token.
+
+    Raises:
+        APIResponseValidationError: Not as many sequences or prompt logprobs as asked for.
+    """
+    count = len(value.sequences)
+    # Who asks for prompt logprobs may want nothing else, and some servers then sample nothing.
+    if count != num_samples and (count or not options.prompt_logprobs):
+        raise _unfit(f"The server gave {count} sequences where {num_samples} were asked for.")
     if sequence_ids is not None and len(sequence_ids) == len(value.sequences):
         for sequence, sequence_id in zip(value.sequences, sequence_ids, strict=True):
             # Just decoded and not seen by anybody else: cheaper than a copy per sequence.
@@ -48,10 +57,8 @@ def finished(
         wants_all = options.prompt_logprobs_last_n is None
         length = _text_length(prompt)
         if wants_all and length >= 0 and len(logprobs) not in (length, length - 1):
-            raise APIResponseValidationError(
-                ReplyParts(200, {}, b"", None),
-                None,
-                f"The server gave {len(logprobs)} logprobs for a prompt of {length} tokens.",
+            raise _unfit(
+                f"The server gave {len(logprobs)} logprobs for a prompt of {length} tokens."
             )
         if wants_all and len(logprobs) == length - 1:
             # Some servers leave the first token out, which has no logprob.
@@ -67,3 +74,7 @@ def _text_length(prompt: ModelInput) -> int:
         return prompt.length
     except ValueError:
         return -1
+
+
+def _unfit(why: str) -> APIResponseValidationError:
+    return APIResponseValidationError(ReplyParts(200, {}, b"", None), None, why)

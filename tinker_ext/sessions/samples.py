@@ -236,7 +236,9 @@ class SamplePool:
                     assert isinstance(value, SampleResponse)
                     if completions is not None:
                         completions.fetched(request_id)
-                    value = finished(value, sample.prompt, sample.options, sequence_ids)
+                    value = finished(
+                        value, sample.prompt, sample.num_samples, sample.options, sequence_ids
+                    )
                     break
                 except TinkerError as error:
                     tries += 1
