@@ -23,8 +23,8 @@ from tinker_ext.errors import APIConnectionError
 if TYPE_CHECKING:
     from tinker_ext._transport.gate import RetryBudget
 
-# WIRE: base-client back-off 0.5 s doubling to 10 s, server-named delays up to 60 s, a pause of
-# 5 s per 402. The first retry after a lost connection or a 5xx is nearly immediate.
+# As the official clients wait: back-off of 0.5 s doubling to 10 s, delays named by the server up to
+# 60 s, 5 s per 402. The first retry after a lost connection or a 5xx is nearly immediate.
 FIRST_RETRY_SPREAD = 0.05
 BILLING_PAUSE = 5.0
 

@@ -10,7 +10,7 @@ from tinker_ext.errors import FeatureMissingError, NotFoundError
 from tinker_ext.sessions.workspace import Workspace
 
 CLONE_STEP = 1_000_000_000
-"""The requests of a copy are numbered from copy × 10⁹ on (WIRE 4.2)."""
+"""The requests of a copy are numbered from copy × 10⁹ on, as official ones are."""
 
 
 def new_clone_id() -> int:

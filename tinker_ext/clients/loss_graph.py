@@ -143,7 +143,7 @@ def _target(node: Any) -> str:
 
 
 def _argument(value: Any, name: str) -> Any:
-    """One argument: plain JSON where that says it all, else an object of one key (WIRE 4.9)."""
+    """One argument: plain JSON where that says it all, else an object of one key."""
     import torch
     from torch.fx import Node
 

@@ -48,7 +48,7 @@ _HEADERS = (("X-Tinker-Sampling-Backpressure", "1"),)
 PAUSE_SECONDS = 1.0
 LARGE_PAUSE_SECONDS = 5.0
 LARGE_BYTES = 131_072
-"""After a 429 without a named delay: one second, five for a request above 128 KB (WIRE 4.8)."""
+"""After a 429 without a named delay: one second, five for a request above 128 KB."""
 
 ARRIVALS = 1000
 """Samples taken in at once; more would hold up everything else on the loop for too long."""

@@ -164,7 +164,7 @@ def test_work_per_request_does_not_grow_with_the_queue() -> None:
 
 
 def test_byte_budget_overdraws_by_one_request() -> None:
-    """M23: admits while the rest is not negative, so one request may overdraw (WIRE 4.8)."""
+    """M23: admits while the rest is not negative, so one request may overdraw."""
 
     async def main() -> None:
         budget = ByteBudget(100)

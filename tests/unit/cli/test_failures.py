@@ -23,7 +23,7 @@ from tinker_ext.cli.run import run
     ],
 )
 def test_titles_of_statuses(status, title):
-    """M36: the short titles of WIRE §4.16, and always something to do."""
+    """M36: the short titles of the official command, and always something to do."""
     first, *rest = lines_for(errors.error_for_status(status, {"detail": "because"}))
     assert first.startswith(f"Error: {title}: ")
     assert "because" in first

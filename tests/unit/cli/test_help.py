@@ -73,7 +73,7 @@ def test_every_command_of_the_catalog_exists_and_is_on_the_page():
 
 @pytest.mark.parametrize(("group", "names"), WIRE_COMMANDS.items())
 def test_the_commands_of_the_known_tools_are_there(group, names):
-    """M36: the commands of WIRE §4.16, by name."""
+    """M36: the commands of the official CLI, by name."""
     context = click.Context(root)
     found = root.get_command(context, group)
     assert set(found.list_commands(context)) == names
