@@ -148,9 +148,11 @@ def decode_forward(body: Any) -> ForwardBackwardOutput:
     """Read the result of forward or forward_backward."""
     outputs = [
         {str(name): decode_tensor(value) for name, value in output.items()}
-        for output in body["loss_fn_outputs"]
+        for output in _list(body["loss_fn_outputs"])
     ]
-    metrics = body.get("metrics") or {}
+    metrics = body.get("metrics")
+    if metrics is None:
+        metrics = {}
     return ForwardBackwardOutput(
         loss_fn_output_type=text(body["loss_fn_output_type"]),
         loss_fn_outputs=outputs,
@@ -183,7 +185,7 @@ def decode_sample(body: Any) -> SampleResponse:
     target = body.get("target_prompt_logprobs")
     hits = body.get("prompt_cache_hit_tokens") or 0
     return SampleResponse(
-        sequences=[_sequence(sequence) for sequence in body["sequences"]],
+        sequences=[_sequence(sequence) for sequence in _list(body["sequences"])],
         prompt_logprobs_np=None if prompt is None else _floats(prompt),
         topk_prompt_logprobs_np=_topk(body.get("topk_prompt_logprobs")),
         target_prompt_logprobs=None if target is None else decode_tensor(target),
@@ -204,7 +206,7 @@ def _sequence(body: Any) -> SampledSequence:
         raise ValueError(f"{len(tokens)} tokens with {len(values)} logprobs")
     return SampledSequence(
         stop_reason=cast("StopReason", text(body["stop_reason"])),
-        sequence_id=body.get("sequence_id") or "",
+        sequence_id=text(body.get("sequence_id") or ""),
         tokens_np=tokens,
         logprobs_np=values,
         topk_logprobs_np=_topk(
@@ -232,6 +234,12 @@ def _topk(rows: Any, positions: int | None = None) -> TopkLogprobs | None:
     return TopkLogprobs(ids, values)
 
 
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"expected a list, got {type(value).__name__}")
+    return value
+
+
 def _floats(values: Any) -> npt.NDArray[np.float32]:
     if not isinstance(values, list):
         raise ValueError(f"expected a list of numbers, got {type(values).__name__}")
@@ -239,12 +247,11 @@ def _floats(values: Any) -> npt.NDArray[np.float32]:
     if array.ndim != 1:
         raise ValueError("expected a flat list of numbers")
     _refuse_bools(values)
-    if array.dtype.kind == "O" and all(v is None or type(v) in (int, float) for v in values):
-        return array.astype(np.float32)  # null becomes NaN
-    if array.size and array.dtype.kind not in "fi":
+    nulls = array.dtype.kind == "O" and all(v is None or type(v) in (int, float) for v in values)
+    if array.size and not nulls and array.dtype.kind not in "fi":
         raise ValueError(f"expected a list of numbers, got {array.dtype}")
     with np.errstate(over="ignore"):
-        narrow = array.astype(np.float32)
+        narrow = array.astype(np.float32)  # null becomes NaN
     if array.size and np.isinf(narrow).any():
         raise ValueError("a number does not fit float32")
     return narrow

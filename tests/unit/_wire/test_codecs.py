@@ -221,6 +221,7 @@ def test_lies_about_shape_are_found(change):
         {"data": [1.0], "dtype": "float16"},
         {"data": [1.0, 2.0], "dtype": "float32", "shape": [3]},
         {"data": [1e300], "dtype": "float32"},
+        {"data": [None, 1e300], "dtype": "float32"},
         {"data": 3, "dtype": "float32"},
         {"data": [2**70], "dtype": "int64"},
     ],
@@ -229,6 +230,15 @@ def test_lies_in_json_tensors_are_found(tensor):
     """M8: swapped types and wrong shapes never become numbers silently."""
     with pytest.raises((ValueError, OverflowError)):
         json_codec.decode_tensor(tensor)
+
+
+@pytest.mark.parametrize("outputs", [{}, "", None, 0])
+def test_outputs_of_another_kind_are_no_empty_list(outputs):
+    """M13: nothing but a list says that there are no outputs."""
+    with pytest.raises(ValueError, match="expected a list"):
+        json_codec.decode_forward({"loss_fn_output_type": "t", "loss_fn_outputs": outputs})
+    with pytest.raises(ValueError, match="expected a list"):
+        json_codec.decode_sample({"sequences": outputs})
 
 
 def test_a_sample_request_says_only_what_was_asked():
