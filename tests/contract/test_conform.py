@@ -148,3 +148,13 @@ def test_an_error_in_a_check_is_a_result():
     assert [r.outcome for r in report.results] == ["absent", "absent", "pass"]
     assert "has no operation forward" in report.results[0].evidence
     assert "has no sampling" in report.results[1].evidence
+
+
+def test_a_server_that_lists_no_model_has_one_mistake():
+    """M28: the empty list fails once; what needs a model is absent and says how to name one."""
+    report = examine(bugs=["capability_missing"])
+    assert [r.name for r in report.of("fail")] == ["service.capabilities"]
+    missing = report.of("absent")
+    assert len(missing) > len(names()) / 2
+    assert {r.evidence for r in missing} == {missing[0].evidence}
+    assert "--model NAME" in missing[0].evidence

@@ -32,8 +32,10 @@ def refusal(call: Call, reply: Reply) -> RedirectRefusedError:
     """Return the error for a redirect that was not followed."""
     try:
         where = urlsplit(reply.headers.get("location", ""))
-        # Only scheme and host are shown: a signed URL is a secret of its own.
-        place = f"{where.scheme}://{where.hostname}" if where.hostname else "another place"
+        # Scheme, host and port only: user, path and query of a signed URL are secrets.
+        host = f"[{where.hostname}]" if ":" in (where.hostname or "") else where.hostname
+        port = f":{where.port}" if where.port is not None else ""
+        place = f"{where.scheme}://{host}{port}" if host else "another place"
     except ValueError:
         place = "an unreadable place"
     return RedirectRefusedError(

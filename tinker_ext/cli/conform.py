@@ -77,6 +77,7 @@ def command(
     absent where the server does not offer the feature. The exit code is 1 when a check fails.
     """
     from tinker_ext.conform import names, run
+    from tinker_ext.errors import UnknownKeyError
 
     screen = screen_of(context)
     screen.format = "json" if as_json else screen.format
@@ -91,7 +92,7 @@ def command(
 
         try:
             report = run(url, only or None, base_model=model, wire=wire, on_result=on_result)
-        except ValueError as error:
+        except UnknownKeyError as error:
             raise CommandError(
                 str(error), "`tinker-ext conform --list` shows the checks."
             ) from None

@@ -11,6 +11,8 @@ import httpx
 DEFAULT_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 DEFAULT_MAX_RETRIES = 10
 DEFAULT_CONNECTION_LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=20)
+INITIAL_RETRY_DELAY = 0.5
+MAX_RETRY_DELAY = 10.0
 ProxiesTypes: TypeAlias = (
     str | httpx.Proxy | dict[str | httpx.URL, str | httpx.URL | httpx.Proxy | None]
 )

@@ -26,7 +26,10 @@ TOP = f"""
 
 SDK_PATHS = {
     "tinker": TOP.replace(" auth ", " ").replace(" types\n", " "),
-    "tinker._constants": "DEFAULT_CONNECTION_LIMITS DEFAULT_MAX_RETRIES DEFAULT_TIMEOUT",
+    "tinker._constants": """
+        DEFAULT_CONNECTION_LIMITS DEFAULT_MAX_RETRIES DEFAULT_TIMEOUT INITIAL_RETRY_DELAY
+        MAX_RETRY_DELAY
+    """,
     "tinker._exceptions": ERRORS,
     "tinker._types": "NOT_GIVEN NotGiven Omit RequestOptions Timeout",
     "tinker._version": "",
@@ -57,8 +60,8 @@ SDK_PATHS = {
     """,
     "tinker.lib.queue_state_logger": "QueueState QueueStateLogger QueueStateObserver",
     "tinker.lib.retry_handler": """
-        DEFAULT_CONNECTION_LIMITS RetryConfig RetryHandler RetryableException
-        is_retryable_status_code is_user_error
+        DEFAULT_CONNECTION_LIMITS INITIAL_RETRY_DELAY MAX_RETRY_DELAY RetryConfig RetryHandler
+        RetryableException is_retryable_status_code is_user_error
     """,
     "tinker.lib.retryable_exception": "RetryableException",
     "tinker.lib.telemetry": "is_user_error",
@@ -73,8 +76,8 @@ _HOMES = {
         get_tinker_token raise_if_tinker_not_accessible tinker_has_credentials
     """,
     "tinker_ext.compat.constants": """
-        DEFAULT_CONNECTION_LIMITS DEFAULT_MAX_RETRIES DEFAULT_TIMEOUT NOT_GIVEN NotGiven Omit
-        RequestOptions
+        DEFAULT_CONNECTION_LIMITS DEFAULT_MAX_RETRIES DEFAULT_TIMEOUT INITIAL_RETRY_DELAY
+        MAX_RETRY_DELAY NOT_GIVEN NotGiven Omit RequestOptions
     """,
     "tinker_ext.compat.queueing": """
         QueueStateLogger QueueStateObserver RetryHandler is_retryable_status_code is_user_error
@@ -119,7 +122,15 @@ DROPPED = {
 """What 0.4.1 showed and 0.36.0 no longer does; reading one warns."""
 
 _LOW_LEVEL = "use tinker_api.Client, generated from the API document"
-ABSENT = {
+_MACHINERY = "it is machinery of the official SDK, and ours is built differently"
+_INTERNAL = """
+    _base_client _compat _files _models _qs _resource _response _streaming _utils
+    lib._auth_token_provider lib._jwt_auth lib._pydantic_conv lib.async_tinker_provider
+    lib.base_url lib.client_connection_pool_type lib.credentials lib.session_futures_poller
+    lib.sync_only lib.telemetry_provider types._pydantic_types types._tensor_container
+    types._torch_utils
+"""
+ABSENT = {f"tinker.{path}": _MACHINERY for path in _INTERNAL.split()} | {
     "tinker.APIResponse": _LOW_LEVEL,
     "tinker.AsyncAPIResponse": _LOW_LEVEL,
     "tinker._client": _LOW_LEVEL,

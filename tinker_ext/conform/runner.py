@@ -15,7 +15,7 @@ from tinker_ext.config import Config
 from tinker_ext.conform.registry import CHECKS, Absent, Check, Failed
 from tinker_ext.conform.report import ABSENT, FAIL, PASS, Report, Result
 from tinker_ext.conform.subject import Subject
-from tinker_ext.errors import FeatureMissingError, InvalidInputError
+from tinker_ext.errors import FeatureMissingError, UnknownKeyError
 
 PATIENCE = 120.0
 """Seconds any single wait may take; engines that compile need most of it the first time."""
@@ -57,7 +57,8 @@ def run(
         The report: every check passed, failed with evidence, or absent on this server.
 
     Raises:
-        InvalidInputError: `only` names no check.
+        UnknownKeyError: `only` names no check.
+        ConfigurationError: `url` is none, or a setting is wrong.
         APIConnectionError: The server cannot be reached.
 
     Example:
@@ -93,7 +94,7 @@ def _chosen(only: Iterable[str] | None) -> list[Check]:
     unknown = [name for name in wanted if name not in groups and name not in CHECKS]
     if unknown:
         known = ", ".join(sorted(groups))
-        raise InvalidInputError(f"No check or group is called {unknown[0]}; groups: {known}.")
+        raise UnknownKeyError(f"No check or group is called {unknown[0]}; groups: {known}.")
     return [
         check
         for check in CHECKS.values()

@@ -50,7 +50,8 @@ class Subject:
         if self._base_model is None:
             listed = self.service.get_server_capabilities().supported_models
             if not listed:
-                fail("the server lists no model, and none was named to test with")
+                # That the list is empty is the finding of one check, service.capabilities.
+                absent("the server lists no model to test with; name one with --model NAME")
             self._base_model = str(listed[0].model_name)
         return self._base_model
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import array as stdlib_array
 import base64
 import binascii
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, Union, cast
 
 import attrs
@@ -68,6 +68,12 @@ def _tag(name: str) -> Any:
             raise InvalidInputError(f"type must be {name!r}, not {value!r}.")
 
     return attrs.field(default=name, validator=check, repr=False)
+
+
+def _location(value: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidInputError(f"location must be a string, not {value!r}.")
+    return value
 
 
 def _format(value: str) -> ImageFormat:
@@ -159,7 +165,7 @@ class ImageAssetPointerChunk:
     """An image the server fetches from `location`; usable in sampling, not in training."""
 
     format: ImageFormat = attrs.field(converter=_format)
-    location: str = attrs.field(validator=attrs.validators.instance_of(str))
+    location: str = attrs.field(converter=_location)
     expected_tokens: int | None = integer_field("expected_tokens", None, least=0)
     type: Literal["image_asset_pointer"] = _tag("image_asset_pointer")
     height: int | None = integer_field("height", None, least=0)
@@ -245,4 +251,39 @@ ModelInputChunk: TypeAlias = Union[  # noqa: UP007
     EncodedTextChunk, ImageAssetPointerChunk, ImageChunk, DmelChunk
 ]
 CHUNK_TYPES: tuple[type, ...] = (EncodedTextChunk, ImageAssetPointerChunk, ImageChunk, DmelChunk)
+_BY_TYPE: dict[object, Callable[..., ModelInputChunk]] = {
+    "encoded_text": EncodedTextChunk,
+    "image_asset_pointer": ImageAssetPointerChunk,
+    "image": ImageChunk,
+    "dmel": DmelChunk,
+}
+# In this order: images of the first era have `tokens` too.
+_BY_KEY: dict[str, str] = {
+    "dmel": "dmel",
+    "location": "image_asset_pointer",
+    "data": "image",
+    "tokens": "encoded_text",
+}
 Tokens: TypeAlias = Sequence[int] | npt.NDArray[Any]
+
+
+def chunk_from_dict(value: Mapping[str, Any]) -> ModelInputChunk:
+    """The chunk that a dict describes.
+
+    Args:
+        value: The fields of one chunk; without `type`, its fields tell which one it is.
+
+    Raises:
+        InvalidInputError: No kind of chunk has this type or these fields.
+    """
+    by_key = next((kind for key, kind in _BY_KEY.items() if key in value), None)
+    kind = value.get("type", by_key)
+    make = _BY_TYPE.get(kind) if isinstance(kind, str) else None
+    if make is None:
+        known = ", ".join(map(str, _BY_TYPE))
+        raise InvalidInputError(f"a chunk of type {kind!r} does not exist; types are {known}.")
+    try:
+        return make(**value)
+    except TypeError as error:
+        # A field is missing or unknown; Python puts the name of the constructor before it.
+        raise InvalidInputError(f"{kind}: {str(error).rpartition('__init__() ')[2]}.") from None

@@ -27,6 +27,9 @@ class PromptProvenanceSpan:
     offset: int = 0
     length: int
 
+    def __attrs_post_init__(self) -> None:
+        _check_span(self)
+
 
 @attrs.frozen(kw_only=True)
 class SampledProvenanceSpan:
@@ -36,8 +39,20 @@ class SampledProvenanceSpan:
     offset: int = 0
     length: int
 
+    def __attrs_post_init__(self) -> None:
+        _check_span(self)
+
 
 ProvenanceSpans: TypeAlias = list[Union[PromptProvenanceSpan, SampledProvenanceSpan]]  # noqa: UP007
+
+
+def _check_span(span: PromptProvenanceSpan | SampledProvenanceSpan) -> None:
+    try:
+        good = span.offset >= 0 and span.length >= 0 and isinstance(span.sequence_id, str)
+    except TypeError:
+        good = False
+    if not good:
+        raise InvalidInputError(f"a span needs a text, and two numbers from 0 on: {span!r}.")
 
 
 def to_tensor(key: str, value: object) -> TensorData:
@@ -77,7 +92,12 @@ def _inputs(value: Mapping[str, Any]) -> LossFnInputs:
 
 
 def _spans(value: Any) -> ProvenanceSpans | None:
-    return None if value is None else list(value)
+    if value is None:
+        return None
+    try:
+        return list(value)
+    except TypeError:
+        raise InvalidInputError(f"expected a list of spans, got {type(value).__name__}.") from None
 
 
 def _model_input(value: object) -> ModelInput:

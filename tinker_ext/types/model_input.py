@@ -2,29 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, Self, cast
 
 import attrs
 
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.types.chunks import CHUNK_TYPES, EncodedTextChunk, ModelInputChunk, Tokens
+from tinker_ext.types.chunks import (
+    CHUNK_TYPES,
+    EncodedTextChunk,
+    ModelInputChunk,
+    Tokens,
+    chunk_from_dict,
+)
 
 
 def _chunks(value: Iterable[Any]) -> list[ModelInputChunk]:
-    chunks = list(value)
+    # Batches are built of lists of chunks: nothing else is looked at before that is ruled out.
+    chunks = list(value) if type(value) is list else _listed(value)
     for chunk in chunks:
         if not isinstance(chunk, CHUNK_TYPES):
-            raise InvalidInputError(
-                f"ModelInput.chunks: {type(chunk).__name__} is not a chunk; "
-                "wrap token ids in EncodedTextChunk or use ModelInput.from_ints."
-            )
+            return [_chunk(index, item) for index, item in enumerate(chunks)]
     return chunks
+
+
+def _listed(value: Any) -> list[Any]:
+    try:
+        if not isinstance(value, (Mapping, str, bytes)):
+            return list(value)
+    except TypeError:
+        pass
+    raise InvalidInputError(
+        f"ModelInput.chunks: expected a list of chunks, got {type(value).__name__}."
+    )
+
+
+def _chunk(index: int, value: Any) -> ModelInputChunk:
+    if isinstance(value, CHUNK_TYPES):
+        return cast("ModelInputChunk", value)
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(
+            f"ModelInput.chunks: {type(value).__name__} is not a chunk; "
+            "wrap token ids in EncodedTextChunk or use ModelInput.from_ints."
+        )
+    try:
+        return chunk_from_dict(value)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"ModelInput.chunks[{index}]: {error}") from None
 
 
 @attrs.frozen(kw_only=True)
 class ModelInput:
     """The input of a model: text tokens, images and audio in order.
+
+    Args:
+        chunks: The chunks; a dict with the fields of a chunk becomes that chunk.
+
+    Raises:
+        InvalidInputError: This is no list, or holds something that is no chunk.
 
     Example:
         >>> prompt = ModelInput.from_ints([1, 2]).append_int(3)

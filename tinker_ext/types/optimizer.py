@@ -18,6 +18,17 @@ def _tag(name: Any) -> Any:
     return attrs.field(default=name, validator=check)
 
 
+def _flag(name: str) -> Any:
+    def convert(value: Any) -> bool:
+        # 0 and 1 stand for flags in configuration files; numpy has a boolean of its own.
+        number = value.item() if hasattr(value, "item") else value
+        if isinstance(number, int) and number in (0, 1):
+            return bool(number)
+        raise InvalidInputError(f"{name} must be True or False, not {value!r}.")
+
+    return attrs.field(default=True, converter=convert)
+
+
 def _rate(value: Any) -> float:
     return finite("learning_rate", least=0)(value)
 
@@ -159,9 +170,9 @@ class LoraConfig(_Sent):
 
     rank: int = attrs.field(converter=_rank)
     seed: int | None = integer_field("seed", None)
-    train_unembed: bool = True
-    train_mlp: bool = True
-    train_attn: bool = True
+    train_unembed: bool = _flag("train_unembed")
+    train_mlp: bool = _flag("train_mlp")
+    train_attn: bool = _flag("train_attn")
 
 
 OptimParams: TypeAlias = Union[AdamParams, DimuonParams, OptimParamsBase]  # noqa: UP007

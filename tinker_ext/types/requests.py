@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import attrs
 
+from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.enums import LossFnType, ModelID
 from tinker_ext.types.model_input import ModelInput
@@ -15,11 +16,20 @@ from tinker_ext.types.sampling import SamplingParams
 from tinker_ext.types.tensor_data import TensorData
 
 
+def _data(value: Iterable[Datum]) -> list[Datum]:
+    try:
+        return list(value)
+    except TypeError:
+        raise InvalidInputError(
+            f"data: expected a list of Datum, got {type(value).__name__}."
+        ) from None
+
+
 @attrs.frozen
 class ForwardBackwardInput:
     """A batch and the loss to compute on it."""
 
-    data: list[Datum] = attrs.field(converter=list)
+    data: list[Datum] = attrs.field(converter=_data)
     loss_fn: LossFnType
     loss_fn_config: Mapping[str, float | str] | None = None
 

@@ -87,7 +87,7 @@ class TensorData:
         crow: npt.NDArray[np.int64] | None = None,
         col: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        dims = shape if isinstance(shape, tuple) or shape is None else tuple(map(int, shape))
+        dims = shape if isinstance(shape, tuple) or shape is None else _dims(shape)
         if crow is None and dims is not None and array.shape != dims:
             array = _reshape(array, dims)
         if array.flags.writeable:
@@ -246,6 +246,15 @@ def _same_indices(left: npt.NDArray[np.int64] | None, right: npt.NDArray[np.int6
     if left is None or right is None:
         return left is right
     return np.array_equal(left, right)
+
+
+def _dims(shape: Sequence[int]) -> tuple[int, ...]:
+    try:
+        return tuple(map(int, shape))
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInputError(
+            f"TensorData: shape must be a list of whole numbers, not {shape!r}."
+        ) from None
 
 
 def _reshape(array: npt.NDArray[Any], dims: tuple[int, ...]) -> npt.NDArray[Any]:

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tinker_ext.cli.run import run
 
 
@@ -18,7 +20,9 @@ def test_a_report_for_people_and_one_for_programs(capsys):
 def test_a_typo_is_told(capsys):
     """M36: an unknown check ends with the groups there are."""
     assert run(["conform", "embedded", "--only", "servce"]) != 0
-    assert "servce" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "servce" in error
+    assert "--list" in error
 
 
 def test_reports_side_by_side(capsys, tmp_path):
@@ -40,3 +44,12 @@ def test_a_file_that_is_no_report_is_told(capsys, tmp_path):
     error = capsys.readouterr().err
     assert "other.json" in error
     assert "--json" in error
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "file:///etc/passwd", "nonsense"])
+def test_a_url_that_is_none_has_no_advice_about_checks(capsys, url):
+    """M36: the list of checks is shown for a mistyped check, not for a mistyped URL."""
+    assert run(["conform", url]) == 1
+    error = capsys.readouterr().err
+    assert "http://" in error
+    assert "--list" not in error

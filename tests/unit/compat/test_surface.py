@@ -100,6 +100,28 @@ def test_absent_names_are_explained(key: str):
     assert f"`{name}`" in text or "`tinker.resources`" in text
 
 
+@pytest.mark.parametrize(
+    "module",
+    [
+        "tinker._models",
+        "tinker._response",
+        "tinker.types._pydantic_types.datum",
+        "tinker.lib.sync_only",
+    ],
+)
+def test_absent_modules_are_explained(module: str):
+    """M30: so is the machinery of the official SDK, with the page that lists the differences."""
+    with pytest.raises(ModuleNotFoundError, match=r"tinker-ext has no tinker.*migration\.md"):
+        importlib.import_module(module)
+
+
+@pytest.mark.parametrize("module", ["tinker._constants", "tinker.lib.retry_handler"])
+def test_pauses_of_the_retry_handler(module: str):
+    """M30: the values of 0.36.0, where its callers read them."""
+    found = importlib.import_module(module)
+    assert (found.INITIAL_RETRY_DELAY, found.MAX_RETRY_DELAY) == (0.5, 10.0)
+
+
 def test_what_the_newer_release_dropped_still_works_and_warns():
     """M30: names of 0.4.1 that 0.36.0 dropped are kept, with a DeprecationWarning."""
     old, new = objects("0.4.1"), objects("0.36.0")

@@ -96,3 +96,19 @@ def test_provenance():
         Datum(INPUT, model_input_spans=prompt)
     with pytest.raises(ValueError, match="target_tokens"):
         Datum(INPUT).with_provenance(prompt * 2, sampled)
+
+
+@pytest.mark.parametrize("cls", [PromptProvenanceSpan, SampledProvenanceSpan])
+@pytest.mark.parametrize(
+    "wrong", [{"offset": -1}, {"length": -1}, {"length": "x"}, {"sequence_id": None}]
+)
+def test_bad_spans(cls, wrong):
+    """M30: a span that cannot be is a ValueError, as with the official package."""
+    with pytest.raises(InvalidInputError, match=cls.__name__):
+        cls(**{"sequence_id": "a", "offset": 0, "length": 1, **wrong})
+
+
+def test_spans_that_are_no_list():
+    """M30: a wrong value is a ValueError."""
+    with pytest.raises(InvalidInputError, match="list of spans"):
+        Datum(ModelInput.from_ints([1]), {}, 5, 5)

@@ -183,3 +183,52 @@ def test_not_a_chunk():
     """M10: bare integers are refused with the fix."""
     with pytest.raises(InvalidInputError, match="from_ints"):
         ModelInput(chunks=[1, 2])
+
+
+def test_dicts_become_chunks():
+    """M30: a dict with the fields of a chunk is one, with or without its type."""
+    given = [
+        {"type": "encoded_text", "tokens": [1, 2]},
+        {"data": "iVBORw==", "format": "png", "tokens": 3},
+        {"location": "s3://x", "format": "jpeg", "expected_tokens": 3},
+        CHUNKS[0],
+        {"type": "dmel", "dmel": bytes([3, 2, 5, 80])},
+    ]
+    assert ModelInput(chunks=given).chunks == [
+        CHUNKS[0],
+        ImageChunk(data=PNG, format="png", tokens=3),
+        ImageAssetPointerChunk(format="jpeg", location="s3://x", expected_tokens=3),
+        CHUNKS[0],
+        CHUNKS[3],
+    ]
+    assert isinstance(given[0], dict)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "told"),
+    [
+        (None, "expected a list of chunks, got NoneType"),
+        (5, "expected a list of chunks, got int"),
+        ("ab", "expected a list of chunks, got str"),
+        ({"tokens": [1]}, "expected a list of chunks, got dict"),
+        ([1, 2], "from_ints"),
+        ([CHUNKS[0], {"type": "video"}], r"chunks\[1\].*video.*encoded_text"),
+        ([{"type": ["image"]}], r"chunks\[0\]"),
+        ([{}], r"chunks\[0\]"),
+        ([{"tokens": [1], "txt": "a"}], r"chunks\[0\].*txt"),
+        ([{"type": "image", "format": "png"}], r"chunks\[0\].*data"),
+        ([{"tokens": ["a"]}], r"chunks\[0\].*tokens"),
+        ([{1: 2, "tokens": [1]}], r"chunks\[0\]"),
+    ],
+)
+def test_bad_chunks(chunks, told):
+    """M30: a wrong value is a ValueError that says where, as with the official package."""
+    with pytest.raises(InvalidInputError, match=told):
+        ModelInput(chunks=chunks)
+
+
+@pytest.mark.parametrize("location", [None, 5, b"s3://x"])
+def test_bad_location(location):
+    """M30: the place of an image is a text."""
+    with pytest.raises(InvalidInputError, match="location"):
+        ImageAssetPointerChunk(format="png", location=location)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import attrs
+import numpy as np
 import pytest
 
 from tinker_ext import types
@@ -33,6 +34,8 @@ def test_adam_defaults():
         (types.DimuonParams, {"learning_rate": 1, "beta1": 1}),
         (types.LoraConfig, {"rank": 0}),
         (types.LoraConfig, {"rank": 1.5}),
+        (types.LoraConfig, {"rank": 1, "train_mlp": "maybe"}),
+        (types.LoraConfig, {"rank": 1, "train_attn": None}),
         (types.AdamOptimizerConfig, {"type": "sgd"}),
         (types.DimuonOptimizerConfig, {"version": 2}),
     ],
@@ -157,3 +160,16 @@ def test_category_reads_any_case(value):
     assert types.RequestErrorCategory(value) is types.RequestErrorCategory.Server
     assert types.RequestErrorCategory("novel") == "unknown"
     assert types.QueueState("novel") is types.QueueState.UNKNOWN
+
+
+@pytest.mark.parametrize("given", [False, 0, np.False_, np.int64(0)])
+def test_lora_flags(given):
+    """M30: booleans, 0 and 1, of Python and of numpy, are flags."""
+    assert types.LoraConfig(rank=1, train_mlp=given).train_mlp is False
+
+
+@pytest.mark.parametrize("data", [None, 5])
+def test_a_batch_is_a_list(data):
+    """M30: a wrong value is a ValueError."""
+    with pytest.raises(InvalidInputError, match="list of Datum"):
+        types.ForwardBackwardInput(data=data, loss_fn="cross_entropy")

@@ -183,3 +183,10 @@ def test_repr_is_short():
     assert "int64" in text
     assert "1000" in text
     assert len(text) < 120
+
+
+@pytest.mark.parametrize("shape", [5, 1.5, ["a"], [None], [float("inf")], object()])
+def test_bad_shapes(shape):
+    """M30: a shape that is none is a ValueError."""
+    with pytest.raises(InvalidInputError, match="shape"):
+        TensorData(data=[1], dtype="int64", shape=shape)
