@@ -12,6 +12,7 @@ from tinker_ext._transport.faults import (
     MalformedReplyError,
     RedirectRefusedError,
     ReplyTooLargeError,
+    UnreadableReplyError,
     sent_of,
 )
 from tinker_ext._transport.gate import RetryBudget, shared_budget
@@ -60,6 +61,7 @@ __all__ = [
     "RetryBudget",
     "RetryRule",
     "SharedBackoff",
+    "UnreadableReplyError",
     "sent_of",
     "shared_backoff",
     "shared_budget",

@@ -16,6 +16,7 @@ from tinker_ext._transport.faults import (
     ExchangeTimeoutError,
     MalformedReplyError,
     ReplyTooLargeError,
+    UnreadableReplyError,
 )
 from tinker_ext._transport.inflate import CorruptError, Inflater, TooLargeError, inflater_for
 
@@ -202,7 +203,7 @@ class Channel(asyncio.Protocol):
             try:
                 self._inflater = inflater_for(coding, self._limit)
             except CorruptError as error:
-                self._stop(MalformedReplyError(f"the reply cannot be unpacked: {error}"))
+                self._stop(UnreadableReplyError(f"the reply cannot be unpacked: {error}"))
 
     def on_body(self, data: bytes) -> None:
         """Keep one piece of the body, unpacked."""
@@ -217,7 +218,7 @@ class Channel(asyncio.Protocol):
             except TooLargeError:
                 self._stop(self._too_large(f"{self._body_bytes} packed bytes unpack to more"))
             except CorruptError as error:
-                self._stop(MalformedReplyError(f"the reply cannot be unpacked: {error}"))
+                self._stop(UnreadableReplyError(f"the reply cannot be unpacked: {error}"))
 
     def on_message_complete(self) -> None:
         """Close the message; an interim reply (1xx) only clears the way for the real one."""
@@ -241,7 +242,7 @@ class Channel(asyncio.Protocol):
             try:
                 self._inflater.finish()
             except CorruptError as error:
-                self._error = MalformedReplyError(f"the reply cannot be unpacked: {error}")
+                self._error = UnreadableReplyError(f"the reply cannot be unpacked: {error}")
 
     def _too_large(self, why: str) -> ReplyTooLargeError:
         return ReplyTooLargeError(

@@ -50,6 +50,12 @@ class MalformedReplyError(ExchangeError):
         super().__init__(message, sent)
 
 
+class UnreadableReplyError(MalformedReplyError):
+    """A reply came, but cannot be unpacked: damaged, or packed in a way nobody asked for."""
+
+    default_hint = "Something on the way (a proxy?) changes replies; look at its settings."
+
+
 class ExchangeTimeoutError(APITimeoutError):
     """The exchange did not finish within its time.
 

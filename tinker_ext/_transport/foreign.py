@@ -17,6 +17,7 @@ from tinker_ext._transport.faults import (
     ExchangeTimeoutError,
     MalformedReplyError,
     ReplyTooLargeError,
+    UnreadableReplyError,
 )
 from tinker_ext._transport.inflate import CorruptError, TooLargeError, inflater_for
 from tinker_ext.errors import TinkerError
@@ -100,7 +101,7 @@ async def _read(response: httpx.Response, limit: int, *, head_only: bool) -> byt
             f"the reply is larger than the {limit} bytes allowed, or packed beyond reason", status
         ) from None
     except CorruptError as error:
-        raise MalformedReplyError(f"the reply cannot be unpacked: {error}") from None
+        raise UnreadableReplyError(f"the reply cannot be unpacked: {error}") from None
     length = response.headers.get("content-length", "")
     if length.isdigit() and int(length) != packed and not head_only and status not in (204, 304):
         raise MalformedReplyError(

@@ -8,6 +8,7 @@ error that says what, how often and what to do.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
 
@@ -36,6 +37,12 @@ from tinker_ext.config import Config
 from tinker_ext.errors import ClientClosedError, TinkerError, error_for_status
 
 __all__ = ["Call", "Connection", "Credentials", "Lane", "LaneSettings", "Reply", "RetryRule"]
+
+
+log = logging.getLogger("tinker_ext")
+
+COMPLAIN_SECONDS = 10.0
+"""A call that fails for longer is worth a line in the log, and the next line comes no sooner."""
 
 
 class Connection:
@@ -83,6 +90,7 @@ class Connection:
         self._backoff: SharedBackoff | None = None
         self._budget: RetryBudget | None = None
         self._closed = False
+        self._complained = float("-inf")
         self._timing = Timing(
             base=config.retry_base,
             cap=config.retry_cap,
@@ -306,18 +314,28 @@ class Connection:
             await self._slot(self._port(call.lane).queue, call, deadline)
             return await self._attempt(call, earlier, deadline, headers)
 
+        loop = asyncio.get_running_loop()
+
         def on_retry(attempts: int, outcome: Outcome) -> None:
             assert isinstance(outcome.verdict, Retry)
-            self.observers.notice(
-                RetryScheduled(
+            now, reply = loop.time(), outcome.reply
+            if now - max(began, self._complained) >= COMPLAIN_SECONDS:
+                self._complained = now
+                log.warning(
+                    "%s to %s has failed %d times over %.0f s, last with %s; trying on for %.0f s.",
                     call.operation,
-                    call.lane,
+                    self.base_url,
                     attempts,
-                    str(outcome.reply.status if outcome.reply else type(outcome.error).__name__),
-                    outcome.verdict.delay,
-                    outcome.verdict.source,
+                    now - began,
+                    outcome.error if reply is None else f"status {reply.status}",
+                    deadline - now,
                 )
-            )
+            if self.observers:
+                cause = str(reply.status if reply else type(outcome.error).__name__)
+                delay, source = outcome.verdict.delay, outcome.verdict.source
+                self.observers.notice(
+                    RetryScheduled(call.operation, call.lane, attempts, cause, delay, source)
+                )
 
         return await run(
             attempt,
@@ -329,7 +347,7 @@ class Connection:
             rng=self._rng,
             budget=self.budget,
             timing=timing,
-            on_retry=on_retry if self.observers else None,
+            on_retry=on_retry,
         )
 
     def _conclude(self, call: Call, ended: Ended) -> Reply:

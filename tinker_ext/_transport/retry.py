@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 import tenacity
 
-from tinker_ext._transport.faults import RedirectRefusedError, sent_of
+from tinker_ext._transport.faults import RedirectRefusedError, UnreadableReplyError, sent_of
 from tinker_ext._transport.messages import Lane, Reply, RetryRule
 from tinker_ext.errors import APIConnectionError
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # 60 s, 5 s per 402. The first retry after a lost connection or a 5xx is nearly immediate.
 FIRST_RETRY_SPREAD = 0.05
 BILLING_PAUSE = 5.0
+UNREADABLE_ATTEMPTS = 3
+"""A reply that cannot be unpacked this often will not be better the next time."""
 
 
 @attrs.frozen
@@ -159,6 +161,8 @@ def verdict(
         if row.never or not isinstance(error, APIConnectionError | TimeoutError | OSError):
             return Fail("final")
         if isinstance(error, RedirectRefusedError):
+            return Fail("final")
+        if isinstance(error, UnreadableReplyError) and attempt >= UNREADABLE_ATTEMPTS:
             return Fail("final")
         if not row.lost and sent is not False:
             return Fail("unsafe")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from tinker_ext._wire.dialects import Dialect, Wire
@@ -14,6 +15,7 @@ from tinker_ext.batch.checks import check_batch
 from tinker_ext.batch.merge import merge
 from tinker_ext.batch.sizes import datum_size
 from tinker_ext.clients.chunks import ForwardChunk, filler, forward_chunks
+from tinker_ext.errors import InvalidInputError
 from tinker_ext.futures.future import AwaitableConcurrentFuture, LightFuture
 from tinker_ext.sessions.posts import MakePayload, Ticket
 from tinker_ext.sessions.turns import Turns
@@ -24,6 +26,9 @@ from tinker_ext.types.outputs import ForwardBackwardOutput
 LossConfig = Mapping[str, "float | str"]
 
 _MEASURED_DATUMS = 16
+
+_losing: ContextVar[Submission | None] = ContextVar("losing", default=None)
+"""Whose custom loss function runs here."""
 
 
 class Submission:
@@ -38,9 +43,15 @@ class Submission:
         self._workspace = workspace
         self._model_id = model_id
         self.turns = Turns(workspace.link, model_id, filler(model_id))
+        self.turns.owner = workspace.owner
         workspace.add_turns(self.turns)
 
     def _reserve(self, operation: str, data: Sequence[Datum] = ()) -> Ticket:
+        if _losing.get() is self:
+            raise InvalidInputError(
+                "A custom loss function must not call its own training client: the call would "
+                "wait for the loss, and the loss for the call. Compute it before or afterwards."
+            )
         workspace = self._workspace
         workspace.open()
         watch = workspace.watchers.begin_training(operation, self._model_id, data)
@@ -206,7 +217,11 @@ class Submission:
         function: custom_loss.CustomLossFn,
         forward: ForwardBackwardOutput,
     ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
-        evaluation = custom_loss.evaluate(function, data, forward)
+        inside = _losing.set(self)
+        try:
+            evaluation = custom_loss.evaluate(function, data, forward)
+        finally:
+            _losing.reset(inside)
         linear = custom_loss.backward_data(data, evaluation.gradients)
         chunks = self._chunks(linear, "cross_entropy", None, False, self._dialect())
         makers: Sequence[MakePayload] = chunks

@@ -9,6 +9,8 @@ from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from tinker_ext.errors import ClientClosedError
+
 T = TypeVar("T")
 
 _PENDING = "PENDING"
@@ -19,14 +21,18 @@ _FINISHED = "FINISHED"
 # with a lock of its own would cost more memory than everything else in a queued sample.
 _LOCK = threading.RLock()
 
+_process = 0
+"""Counts forks: a future of the parent process has nobody left to end it in a child."""
+
 _core_threads: set[int] = set()
 """Idents of the threads that run a core loop; waiting on them would wait for ever."""
 
 
 def after_fork() -> None:
     """Renew what threads of the parent may have held; a child has none of them."""
-    global _LOCK
+    global _LOCK, _process
     _LOCK = threading.RLock()
+    _process += 1
     _core_threads.clear()
 
 
@@ -38,6 +44,7 @@ class LightFuture(concurrent.futures.Future[T]):
 
     def __init__(self) -> None:
         # The base constructor would build the condition; its other fields are set here.
+        self._made_in = _process
         self._light_condition: threading.Condition | None = None
         self._light_waiters: list[Any] | None = None
         self._state = _PENDING
@@ -52,6 +59,8 @@ class LightFuture(concurrent.futures.Future[T]):
         def __getattr__(self, name: str) -> Any:
             # The base class and `concurrent.futures.wait` use these two; few futures need them.
             with _LOCK:
+                if name in ("_condition", "_waiters"):
+                    self._refuse_orphan()
                 if name == "_condition":
                     if self._light_condition is None:
                         self._light_condition = threading.Condition(_LOCK)
@@ -134,15 +143,45 @@ class LightFuture(concurrent.futures.Future[T]):
         Raises:
             TimeoutError: Not done in time.
         """
+        self._refuse_orphan()
         if self._state == _PENDING:
             self._refuse_deadlock()
-            return super().result(timeout)
+            try:
+                return super().result(timeout)
+            except TimeoutError as error:
+                if error is self._exception:
+                    raise
+                if self._state == _PENDING:
+                    raise TimeoutError(self.waiting(timeout)) from None
         return self._value()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the end and return the error, or None."""
+        self._refuse_orphan()
+        if self._state == _FINISHED:
+            return self._exception
         self._refuse_deadlock()
-        return super().exception(timeout)
+        try:
+            return super().exception(timeout)
+        except TimeoutError:
+            raise TimeoutError(self.waiting(timeout)) from None
+
+    def waiting(self, timeout: float | None) -> str:
+        """What to say to somebody who does not wait any longer."""
+        describe = getattr(self.on_cancel, "describe", None)
+        about = "" if describe is None else f" {describe()}."
+        return f"No result within {timeout:g} s.{about} The operation goes on; wait for it again."
+
+    def _refuse_orphan(self) -> None:
+        if self._made_in != _process and self._state == _PENDING:
+            self._made_in = _process
+            self._light_condition = None  # its lock was the parent's
+            self.fail(
+                ClientClosedError(
+                    "This operation belongs to the process that forked this one, and only that "
+                    "one gets its result. Submit it again here."
+                )
+            )
 
     def _refuse_deadlock(self) -> None:
         if self._state == _PENDING and threading.get_ident() in _core_threads:
@@ -158,7 +197,9 @@ class LightFuture(concurrent.futures.Future[T]):
             self._state = state
             self._result = value
             self._exception = error
-            self.on_cancel = None  # it holds the request, which nobody needs from here on
+            # It holds the request and the client, which nobody needs from here on; the last to
+            # let go of a client ends it, which is not to happen under the lock.
+            released, self.on_cancel = self.on_cancel, None
             for waiter in self._light_waiters or ():
                 if state == _CANCELLED:
                     waiter.add_cancelled(self)
@@ -175,9 +216,11 @@ class LightFuture(concurrent.futures.Future[T]):
                 callback(self)
             except Exception:
                 concurrent.futures._base.LOGGER.exception("exception calling callback for %r", self)
+        del released
         return True
 
     def __await__(self) -> Generator[Any, None, T]:
+        self._refuse_orphan()
         if self._state == _PENDING:
             loop = asyncio.get_running_loop()
             woken: asyncio.Future[None] = loop.create_future()
@@ -286,8 +329,13 @@ class AwaitableConcurrentFuture(APIFuture[T]):
         """Async form of `result`."""
         if timeout is None or self._future.done():
             return await _wait(self._future)
-        async with asyncio.timeout(timeout):
-            return await _wait(self._future)
+        try:
+            async with asyncio.timeout(timeout):
+                return await _wait(self._future)
+        except TimeoutError:
+            if self._future.done() or not isinstance(self._future, LightFuture):
+                raise
+            raise TimeoutError(self._future.waiting(timeout)) from None
 
     def __await__(self) -> Generator[Any, None, T]:
         return _wait(self._future).__await__()

@@ -12,7 +12,7 @@ import attrs
 
 from tinker_ext._transport import Observers
 from tinker_ext._transport.observe import QueueStateSeen
-from tinker_ext.errors import DeadlineExceededError, StallError
+from tinker_ext.errors import ClientClosedError, DeadlineExceededError, StallError
 from tinker_ext.types.enums import QueueState
 
 log = logging.getLogger("tinker_ext")
@@ -128,6 +128,21 @@ class Entry:
             attempts=self.attempt,
             elapsed=now - self.started,
         )
+
+    def cut_off(self, now: float) -> ClientClosedError:
+        """The error for an operation whose client was closed before it ended."""
+        error = ClientClosedError(
+            f"The client was closed while this was under way: {self._brief()}."
+        )
+        return error.with_context(
+            operation=self.operation,
+            request_id=self.request_id,
+            attempts=self.attempt,
+            elapsed=now - self.started,
+        )
+
+    def _brief(self) -> str:
+        return f"{self.operation} on {self.target or 'the server'}, {self.stage}"
 
 
 class Book:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tinker_ext.sessions.completions import Completions
 
 
+_FEW = 64
+
+
 @attrs.define(eq=False)
 class Source:
     """What samples are drawn from: one sampling client.
@@ -100,6 +103,7 @@ class RoundRobin:
         self._resting: set[Source] = set()
         self._lines: dict[Source, deque[Sample]] = {}
         self._count = 0
+        self._given_up = 0
 
     def __len__(self) -> int:
         return self._count
@@ -119,18 +123,44 @@ class RoundRobin:
         line.append(sample)
         self._count += 1
 
-    def pop(self) -> Sample:
-        """Take the first sample of the client whose turn it is; `ended` must follow."""
-        source = self._turns.popleft()
-        line = self._lines[source]
-        sample = line.popleft()
-        self._count -= 1
-        source.in_flight += 1
-        if line:
-            self._line_up(source)
-        else:
-            del self._lines[source]
-        return sample
+    def pop(self) -> Sample | None:
+        """Take the first sample of the client whose turn it is; `ended` must follow.
+
+        Returns:
+            The sample, or None when all that were ready had been given up.
+        """
+        while self._turns:
+            source = self._turns.popleft()
+            line = self._lines[source]
+            sample = line.popleft()
+            self._count -= 1
+            wanted = not sample.result.done()
+            if wanted:
+                source.in_flight += 1
+            else:
+                self._given_up -= 1
+            if line:
+                self._line_up(source)
+            else:
+                del self._lines[source]
+            if wanted:
+                return sample
+        return None
+
+    def gave_up(self) -> None:
+        """Note that a queued sample is not wanted any more; many of them are let go at once."""
+        self._given_up += 1
+        if self._given_up <= _FEW or 2 * self._given_up <= self._count:
+            return
+        self._lines = {
+            source: line
+            for source, waiting in self._lines.items()
+            if (line := deque(sample for sample in waiting if not sample.result.done()))
+        }
+        self._turns = deque(source for source in self._turns if source in self._lines)
+        self._resting &= self._lines.keys()
+        self._count = sum(map(len, self._lines.values()))
+        self._given_up = 0
 
     def ended(self, source: Source) -> None:
         """Note that a sample taken by `pop` is over."""

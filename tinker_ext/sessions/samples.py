@@ -78,6 +78,8 @@ class SamplePool:
         self._progresses: WeakSet[Progress] = WeakSet()
         self._shared_progress: Progress | None = None
         self._closed: TinkerError | None = None
+        self.owner: Callable[[], object] = lambda: None
+        """Gives the client that ends all this when it is forgotten; a pending sample holds it."""
         self.on_cancelled: Callable[[str], object] | None = None
         """Called with the request id of a sample that was given up after it was accepted."""
         link.book.add_queue(self._queued)
@@ -96,11 +98,11 @@ class SamplePool:
 
     def submit(self, sample: Sample) -> LightFuture[SampleResponse]:
         """Queue a sample; returns its future."""
-        if self._closed is not None:
-            raise self._closed
         result = sample.result
         result.on_cancel = _Cancel(self, sample)
         with self._lock:
+            if self._closed is not None:
+                raise self._closed
             self._incoming.append(sample)
             wake, self._scheduled = not self._scheduled, True
         if wake:
@@ -108,7 +110,8 @@ class SamplePool:
         return result
 
     def _queued(self) -> Iterable[Entry]:
-        return [*list(self._incoming), *self._queue]
+        waiting = [*list(self._incoming), *self._queue]
+        return [sample for sample in waiting if not sample.result.done()]
 
     # -- on the loop -----------------------------------------------------------------------
 
@@ -128,8 +131,8 @@ class SamplePool:
             loop.call_soon(self._pump)
         for sample in arrived:
             if self._closed is not None:
-                sample.result.fail(self._closed)
-            else:
+                sample.result.fail(sample.cut_off(loop.time()))
+            elif not sample.result.done():
                 sample.timer = self._alarms.set(loop, sample.deadline, self._expire, sample)
                 self._queue.push(sample)
         self._refill(loop)
@@ -139,13 +142,14 @@ class SamplePool:
         most = self._most_in_flight()
         while self._queue.ready and len(self._in_flight) < most:
             sample = self._queue.pop()
-            if sample.result.done():
-                self._queue.ended(sample.source)
-                continue
+            if sample is None:
+                return
             self._in_flight[sample] = None
             self._link.book.add(sample)
             self._progress_of(sample.source).began(loop)
             sample.task = self._link.runtime.spawn(self._run(sample))
+            # Not in the coroutine: one that is cancelled before its first step never runs at all.
+            sample.task.add_done_callback(partial(self._end, sample))
 
     def _most_in_flight(self) -> int:
         """What the server takes, as far as it said and as far as was found out."""
@@ -154,7 +158,7 @@ class SamplePool:
             return self.limit.value
         return min(self.limit.value, dialect.config.sample_max_concurrent_requests)
 
-    def _end(self, sample: Sample) -> None:
+    def _end(self, sample: Sample, _: object) -> None:
         if sample.timer is not None:
             sample.timer.cancel()
             sample.timer = None
@@ -205,6 +209,8 @@ class SamplePool:
         if sample.timer is not None:
             sample.timer.cancel()
             sample.timer = None
+            if sample.task is None:
+                self._queue.gave_up()
         if sample.task is not None:
             sample.task.cancel()
             if sample.request_id is not None and self.on_cancelled is not None:
@@ -250,14 +256,12 @@ class SamplePool:
             self._progress_of(source).moved(asyncio.get_running_loop().time())
             sample.result.settle(value)
         except asyncio.CancelledError:
-            sample.result.fail(self._closed) if self._closed else sample.result.cancel()
+            sample.result.cancel()
         except TinkerError as error:
             sample.result.fail(error)
         except Exception as error:
             sample.result.fail(error)
             raise
-        finally:
-            self._end(sample)
 
     async def _post(self, sample: Sample) -> tuple[str, list[str] | None, float]:
         """Send a sample until the server takes it."""
@@ -382,16 +386,18 @@ class SamplePool:
 
     def close(self, error: TinkerError) -> None:
         """End all samples; on the loop."""
-        self._closed = error
+        with self._lock:
+            self._closed = error
+            arrived, self._incoming = self._incoming, deque()
         for progress in list(self._progresses):
             progress.close()
-        for sample in [*self._incoming, *self._queue, *self._in_flight]:
+        now = asyncio.get_running_loop().time()
+        for sample in [*arrived, *self._queue, *self._in_flight]:
             if sample.timer is not None:
                 sample.timer.cancel()
-            sample.result.fail(error)
+            sample.result.fail(sample.cut_off(now))
             if sample.task is not None:
                 sample.task.cancel()
-        self._incoming.clear()
         self._queue = RoundRobin()
 
 
@@ -405,16 +411,21 @@ def _resubmits(sample: Sample, error: TinkerError, tries: int) -> bool:
 
 
 class _Cancel:
-    """What `future.cancel()` does to a sample."""
+    """What `future.cancel()` does to a sample, and what a pending future tells about it."""
 
-    __slots__ = ("_pool", "_sample")
+    __slots__ = ("_owner", "_pool", "_sample")
 
     def __init__(self, pool: SamplePool, sample: Sample) -> None:
         self._pool = pool
         self._sample = sample
+        self._owner = pool.owner()
 
     def __call__(self) -> None:
         self._pool._link.runtime.call(self._pool._cancel, self._sample)
+
+    def describe(self) -> str:
+        """The operation as `pending()` shows it."""
+        return str(self._sample.snapshot(self._pool._link.runtime.time()))
 
 
 def _spare_descriptors() -> int:

@@ -80,6 +80,8 @@ class Turns:
         self._closed: TinkerError | None = None
         self._delivery = Delivery(link, self._has_later)
         self._recorded: Recorded | None = None
+        self.owner: Callable[[], object] = lambda: None
+        """Gives the client that ends all this when it is forgotten; a pending call holds it."""
         self.listeners: list[Callable[[str, str, int, str | None], object]] = []
         """Called as (event, operation, seq_id, request_id): leaving, accepted, done, failed."""
         link.book.add_queue(self._queued_entries)
@@ -132,7 +134,7 @@ class Turns:
     ) -> LightFuture[Any]:
         """Say what a reserved place will send; returns the future of its result."""
         ticket.combine = combine
-        ticket.result.on_cancel = lambda: self._link.runtime.call(self._abandon, ticket)
+        ticket.result.on_cancel = _GiveUp(self, ticket)
         ticket.makers = makers  # last: from here on the loop may let it leave
         self._link.runtime.call(self._wake, ticket)
         return ticket.result
@@ -248,7 +250,7 @@ class Turns:
             self._end(ticket, error=error)
             return
         except asyncio.CancelledError:
-            self._end(ticket, error=self._closed)
+            self._end(ticket, error=entry.cut_off(asyncio.get_running_loop().time()))
             raise
         if self._untold is not None:
             lost, self._untold = self._untold, None
@@ -300,7 +302,7 @@ class Turns:
             self._tell("done", post, request_id)
         except asyncio.CancelledError:
             if self._closed is not None:
-                self._end(ticket, error=self._closed)
+                self._end(ticket, error=ticket.entry.cut_off(asyncio.get_running_loop().time()))
             return
         except TinkerError as error:
             self._tell("failed", post, ticket.entry.request_id)
@@ -483,12 +485,31 @@ class Turns:
         with self._lock:
             self._closed = error
             queued, self._queue = list(self._queue), deque()
+        now = asyncio.get_running_loop().time()
         for ticket in queued:
-            self._end(ticket, error=error)
+            self._end(ticket, error=ticket.entry.cut_off(now))
         for post in tuple(self._carried):
             if post.task is not None:
                 post.task.cancel()
-            if post.ticket is not None:
-                self._end(post.ticket, error=error)
+            if post.ticket is not None and not post.ticket.result.done():
+                self._end(post.ticket, error=post.ticket.entry.cut_off(now))
         if self._driver is not None:
             self._driver.cancel()
+
+
+class _GiveUp:
+    """What `future.cancel()` does to a call, and what a pending future tells about it."""
+
+    __slots__ = ("_owner", "_ticket", "_turns")
+
+    def __init__(self, turns: Turns, ticket: Ticket) -> None:
+        self._turns = turns
+        self._ticket = ticket
+        self._owner = turns.owner()
+
+    def __call__(self) -> None:
+        self._turns._link.runtime.call(self._turns._abandon, self._ticket)
+
+    def describe(self) -> str:
+        """The operation as `pending()` shows it."""
+        return str(self._ticket.entry.snapshot(self._turns._link.runtime.time()))

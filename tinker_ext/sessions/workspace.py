@@ -55,6 +55,7 @@ class Workspace:
         self.session = Session(link, options, session_id=session_id)
         self.samples = SamplePool(link)
         self.samples.on_cancelled = self._cancelled
+        self.samples.owner = lambda: self.owner()
         self.description = dict(description or {})
         self.journal: Journal | None = None
         """Where the run is written down, when the user asked for it."""

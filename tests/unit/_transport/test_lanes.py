@@ -31,6 +31,7 @@ from tinker_ext._transport import (
     RedirectRefusedError,
     ReplyTooLargeError,
     RetryRule,
+    UnreadableReplyError,
 )
 from tinker_ext._transport.lanes import LaneSettings
 from tinker_ext._transport.observe import (
@@ -375,6 +376,41 @@ def test_errors_pickle(error: TinkerError) -> None:
     assert again.__dict__.keys() == error.__dict__.keys()
     assert getattr(again, "sent", 0) == getattr(error, "sent", 0)
     assert str(again) == str(error)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "nonsense"])
+def test_a_reply_that_cannot_be_unpacked_is_asked_for_three_times(coding: str) -> None:
+    """M24: a proxy that damages every reply is reported, not asked for minutes."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200, stream=Streamed(b"xx"), headers={"Content-Encoding": coding})
+
+    asked: list[httpx.Request] = []
+
+    async def main() -> None:
+        with pytest.raises(UnreadableReplyError, match="cannot be unpacked") as caught:
+            await foreign(answer).exchange(POST)
+        assert caught.value.attempts == len(asked) == 3
+        assert "proxy" in str(caught.value)
+
+    run_virtual(main())
+
+
+def test_a_call_that_fails_for_long_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """M22: nobody waits for minutes without a word; a line every ten seconds at most."""
+
+    async def main() -> None:
+        with pytest.raises(APIConnectionError):
+            await foreign(httpx.ConnectError("nobody home")).exchange(POST)
+
+    with caplog.at_level(logging.WARNING, logger="tinker_ext"):
+        run_virtual(main())
+    lines = [record.getMessage() for record in caplog.records]
+    assert 3 <= len(lines) <= 30
+    assert lines[0].startswith("do_thing to http://server/base has failed ")
+    assert "nobody home" in lines[0]
+    assert not any(SECRET in line for line in lines)
 
 
 def test_unsafe_failure_names_the_reason() -> None:
