@@ -28,6 +28,14 @@ def test_python_runs(page, url, tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_runs_prints_what_it_says(url, tmp_path):
+    """M20: each print of the page on runs is followed by what it prints."""
+    text = program(ROOT / "docs" / "runs.md")
+    done = run([sys.executable, "-c"], text, url, tmp_path)
+    said = re.findall(r"^print\(.*\)  # (\[[^\]]*\])", text, re.M)
+    assert done.stdout.splitlines() == said == ["[0, 1, 2]", "[3, 4]"]
+
+
 @pytest.mark.parametrize("page", WITH_BASH, ids=lambda page: page.stem)
 def test_shell_runs(page, url, tmp_path):
     """Each shell block of a page ends with success."""

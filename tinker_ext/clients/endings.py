@@ -37,7 +37,7 @@ class Closing(AwaitableConcurrentFuture[None]):
     def __init__(self, workspace: Workspace, status: str, detail: str | None) -> None:
         self._workspace = workspace
         forget(workspace)
-        if workspace.retire_unused():
+        if _retired(workspace):
             done: LightFuture[None] = LightFuture()
             done.settle(None)
             super().__init__(done)
@@ -66,6 +66,18 @@ class Closing(AwaitableConcurrentFuture[None]):
             runtime.join()
 
 
+def _retired(workspace: Workspace) -> bool:
+    """Close a workspace that never sent anything; True when it is closed (already)."""
+    was_closed = workspace.closed
+    if not workspace.retire_unused():
+        return False
+    # The only thing that such a workspace holds. One that was closed before gives its own back
+    # after its last requests, which may still be written down.
+    if not was_closed and workspace.journal is not None:
+        workspace.journal.close()
+    return True
+
+
 async def _close(workspace: Workspace, status: str, detail: str | None) -> None:
     try:
         await workspace.close(status, detail)
@@ -88,7 +100,7 @@ def detail_of(error: BaseException | None) -> str | None:
 def abandon(workspace: Workspace) -> None:
     """End a workspace whose client was forgotten: nothing is reported, nothing stays."""
     forget(workspace)
-    if not workspace.retire_unused():
+    if not _retired(workspace):
         with contextlib.suppress(RuntimeError):
             closing = workspace.runtime.submit(_close(workspace, "success", None))
             # Without this the end of the program, which often comes right after, would be faster.

@@ -19,7 +19,9 @@ from tinker_ext.errors import (
     FeatureMissingError,
     FutureExpiredError,
     InvalidInputError,
+    PermissionDeniedError,
     RequestFailedError,
+    TinkerError,
 )
 from tinker_ext.futures.loop import OFFLOAD_BYTES
 from tinker_ext.journal import Checkpoint, Journal, JournalError, Life, State
@@ -35,6 +37,7 @@ log = logging.getLogger("tinker_ext")
 _BLOCK: Final = 1_000_000
 """Numbers of samplers a process may use before those of the process that resumes it."""
 _GONE: Final = frozenset({400, 403, 404, 405, 410, 422, 501})
+"""How servers say that they do not have something, or that it is somebody else's."""
 
 
 @attrs.frozen
@@ -178,6 +181,17 @@ async def complete_step(workspace: Workspace, step: int, notes: Mapping[str, Any
     )
 
 
+async def keep_state(workspace: Workspace, training: TrainingClient, name: str) -> None:
+    """Save the model between two steps, so that the run can go on from there."""
+    journal = workspace.journal
+    assert journal is not None
+    await training.save_state(name)
+    # Calls of the user after the last step are made again by a process that repeats this one, so
+    # they stay written down.
+    if journal.state.names == [name]:
+        await workspace.runtime.offload(OFFLOAD_BYTES, journal.saved, training.turns.next_seq_id)
+
+
 def _public(url: str) -> str:
     """A URL without user, password and query, which may be secret."""
     parts = urlsplit(url)
@@ -199,7 +213,8 @@ async def resume(
         return None
     life = state.life
     dialect = await workspace.link.ready()
-    if await _is_alive(workspace, life):
+    lost = await _lost(workspace, life)
+    if lost is None:
         obstacle = _obstacle(journal, dialect) if reattach else "reattach=False was asked for"
         if obstacle is None:
             recorded = Recorded(workspace.link, journal)
@@ -218,19 +233,20 @@ async def resume(
             workspace.link.base_url,
             life.model_id,
         )
-    return await _restore(workspace, journal, user_metadata)
+    return await _restore(workspace, journal, user_metadata, lost)
 
 
-async def _is_alive(workspace: Workspace, life: Life) -> bool:
+async def _lost(workspace: Workspace, life: Life) -> TinkerError | None:
+    """How the server says that it has no such model; None when it has it."""
     try:
         await workspace.link.ask("get_info", {"model_id": life.model_id, "type": "get_info"})
-    except FeatureMissingError:
-        return False
+    except FeatureMissingError as error:
+        return error
     except APIStatusError as error:
         if error.status_code in _GONE:
-            return False
+            return error
         raise
-    return True
+    return None
 
 
 def _obstacle(journal: Journal, dialect: Dialect) -> str | None:
@@ -270,13 +286,19 @@ async def _attach(workspace: Workspace, recorded: Recorded, life: Life) -> Resum
 
 
 async def _restore(
-    workspace: Workspace, journal: Journal, user_metadata: Mapping[str, Any] | None
+    workspace: Workspace,
+    journal: Journal,
+    user_metadata: Mapping[str, Any] | None,
+    lost: TinkerError | None,
 ) -> Resumption:
     from tinker_ext.clients import models
 
     state = journal.state
     plan = state.plan
     assert plan is not None
+    life = state.life
+    assert life is not None
+    reason = ""
     for checkpoint in reversed(state.checkpoints):
         try:
             client = await models.load_into_new(
@@ -286,8 +308,17 @@ async def _restore(
             if isinstance(error, APIStatusError) and error.status_code not in _GONE:
                 raise
             log.warning("Checkpoint %s cannot be loaded: %s", checkpoint.path, error)
+            reason = reason or error.message
             continue
         return await _went_back(workspace, client, checkpoint)
+    if state.checkpoints:
+        # A new life would forget them, and with another key or server they may be there.
+        raise JournalError(
+            f"None of the {len(state.checkpoints)} checkpoints in the journal "
+            f"{journal.file.path} can be loaded from {_public(workspace.link.base_url)}; the last "
+            f"is {state.checkpoints[-1].path}: {reason} Nothing was changed. Resume with the key "
+            f"and the server of the run ({life.base_url}), or use another journal to start over."
+        )
     if plan.get("state") is not None:
         start = Checkpoint(str(plan["state"]), 0)
         client = await models.load_into_new(
@@ -298,20 +329,25 @@ async def _restore(
             with_optimizer=bool(plan.get("with_optimizer")),
         )
         return await _went_back(workspace, client, start)
-    assert state.life is not None
-    if state.life.base_url != _public(workspace.link.base_url):
+    if life.base_url != _public(workspace.link.base_url):
         raise JournalError(
-            f"The journal {journal.file.path} belongs to a run on {state.life.base_url}, and "
+            f"The journal {journal.file.path} belongs to a run on {life.base_url}, and "
             f"{_public(workspace.link.base_url)} has neither its model nor a checkpoint of it. "
             "Nothing was changed. Resume on the server of the run, or use another journal."
         )
-    log.warning("The run has no checkpoint that can be loaded; it starts again at step 0.")
+    if isinstance(lost, PermissionDeniedError):
+        raise JournalError(
+            f"The model {life.model_id} of the journal {journal.file.path} is not for this key: "
+            f"{lost.message} Nothing was changed. Resume with the key of the run, or use another "
+            "journal to start over."
+        )
+    log.warning("The run has no checkpoint; it starts again at step 0.")
     lora = LoraConfig(
         rank=plan["rank"],
-        seed=plan["seed"],
-        train_mlp=plan["train_mlp"],
-        train_attn=plan["train_attn"],
-        train_unembed=plan["train_unembed"],
+        seed=plan.get("seed"),
+        train_mlp=plan.get("train_mlp", True),
+        train_attn=plan.get("train_attn", True),
+        train_unembed=plan.get("train_unembed", True),
     )
     family: Any = _Optimizer(plan["optimizer"]) if plan.get("optimizer") else None
     client = await models.create_unrecorded(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
+import stat
 import threading
+import uuid
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +16,13 @@ from typing import Any, Final
 
 from tinker_ext._version import __version__
 from tinker_ext.errors import TinkerError
+from tinker_ext.journal.records import problem
 
 FORMAT: Final = "tinker-ext run journal"
 VERSION: Final = 1
 
+_OPENINGS: Final = 10
+"""How often a file that is replaced or deleted while it is opened is opened again."""
 _HEAD: Final = {"t": "head", "format": FORMAT, "version": VERSION, "by": __version__}
 
 
@@ -32,11 +39,11 @@ class JournalFile:
     Args:
         path: The file; it is made when it does not exist.
         repair: Cut off a last line that was not written to its end. The uncut file is kept
-            beside it, with ``.torn`` at the end of its name.
+            beside it, with ``.torn`` (``.torn-2``, …) at the end of its name.
 
     Raises:
-        JournalError: The file is no journal, is damaged, comes from a newer version, or another
-            process is using it.
+        JournalError: The file cannot be opened or made, is no journal, is damaged, comes from a
+            newer version, or another process is using it.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, repair: bool = False) -> None:
@@ -46,16 +53,18 @@ class JournalFile:
         self.listener: Callable[[str], object] | None = None
         """Told "before", "within" and "after" writes, for tests that end the process there."""
         self._lock = threading.Lock()
-        new = not self.path.exists()
-        if new:
-            self._create()
-        self._fd: int | None = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        self._fd: int | None = None
         try:
-            _own(self._fd, self.path)
+            # A link stays one, and a change of the working folder changes nothing, also when the
+            # file is replaced later.
+            self._real = Path(os.path.realpath(self.path))
+            self._fd = self._open()
             self.records = self._read(repair)
+        except (OSError, ValueError) as error:
+            self.close()
+            raise self._unusable("opened", error) from error
         except BaseException:
-            os.close(self._fd)
-            self._fd = None
+            self.close()
             raise
 
     def append(self, record: dict[str, Any]) -> None:
@@ -67,16 +76,14 @@ class JournalFile:
             self._tell("before")
             size = os.fstat(self._fd).st_size
             try:
-                view = memoryview(line)
-                while view:
-                    view = view[os.write(self._fd, view) :]
-                os.fsync(self._fd)
+                try:
+                    _write(self._fd, line)
+                except OSError:
+                    # Half a line must not stay before the next one.
+                    os.ftruncate(self._fd, size)
+                    raise
             except OSError as error:
-                # Half a line must not stay before the next one.
-                os.ftruncate(self._fd, size)
-                raise JournalError(
-                    f"The journal {self.path} cannot be written: {error.strerror}."
-                ) from error
+                raise self._unusable("written", error) from error
             self._tell("after")
 
     @property
@@ -86,32 +93,43 @@ class JournalFile:
             return 0 if self._fd is None else os.fstat(self._fd).st_size
 
     def rewrite(self, record: dict[str, Any]) -> None:
-        """Replace everything by one record; a crash leaves either the old file or the new one."""
+        """Replace everything by one record; a crash leaves either the old file or the new one.
+
+        Raises:
+            JournalError: The new file could not be written; the old one is as it was.
+        """
         lines = [_line(_HEAD)]
         if self.repaired:
             lines.append(_line({"t": "repaired"}))
         lines.append(_line(record))
-        draft = self.path.with_name(f"{self.path.name}.new")
         with self._lock:
             if self._fd is None:
                 raise JournalError(f"The journal {self.path} is closed.")
             self._tell("before")
-            fresh = os.open(draft, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
             try:
-                os.write(fresh, b"".join(lines))
-                os.fsync(fresh)
-                _own(fresh, draft)
-                self._tell("within")
-                os.replace(draft, self.path)
+                self._fd = self._replace(self._fd, b"".join(lines))
+                _sync_folder(self._real.parent)
             except OSError as error:
-                os.close(fresh)
-                raise JournalError(
-                    f"The journal {self.path} cannot be written: {error.strerror}."
-                ) from error
-            _sync_folder(self.path.parent)
-            os.close(self._fd)
-            self._fd = fresh
+                raise self._unusable("written", error) from error
             self._tell("after")
+
+    def _replace(self, old: int, content: bytes) -> int:
+        # Nobody else writes this one: it belongs to whoever owns the journal.
+        draft = self._real.with_name(f"{self._real.name}.new")
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        fresh = os.open(draft, flags, stat.S_IMODE(os.fstat(old).st_mode))
+        try:
+            _write(fresh, content)
+            _own(fresh, self.path)
+            self._tell("within")
+            os.replace(draft, self._real)
+        except BaseException:
+            os.close(fresh)
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            raise
+        os.close(old)
+        return fresh
 
     def _tell(self, moment: str) -> None:
         if self.listener is not None:
@@ -124,24 +142,55 @@ class JournalFile:
                 os.close(self._fd)
                 self._fd = None
 
+    def _unusable(self, what: str, error: OSError | ValueError) -> JournalError:
+        reason = error.strerror if isinstance(error, OSError) else None
+        return JournalError(f"The journal {self.path} cannot be {what}: {reason or error}.")
+
+    def _open(self) -> int:
+        """Open the file that has the name, make it if there is none, and take it."""
+        for _ in range(_OPENINGS):
+            try:
+                fd = os.open(self._real, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            except FileNotFoundError:
+                self._create()
+                continue
+            try:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise JournalError(f"{self.path} is no file, so it cannot be a journal.")
+                _own(fd, self.path)
+                # Its owner may have replaced it meanwhile: then this lock guards a file without
+                # a name, and what would be written there is lost.
+                if _has_name(fd, self._real):
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+        raise _in_use(self.path)
+
     def _create(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
-        with draft.open("xb") as file:
-            file.write(_line(_HEAD))
-            file.flush()
-            os.fsync(file.fileno())
-        try:
+        if self.path.is_symlink():
+            raise JournalError(
+                f"The journal {self.path} is a link to {self._real}, which does not exist. "
+                "Nothing was changed. Name a file, or put the journal back where the link leads."
+            )
+        self._real.parent.mkdir(parents=True, exist_ok=True)
+        # Process ids repeat, in containers above all, and a killed process leaves its draft.
+        draft = self._real.with_name(f"{self._real.name}.{uuid.uuid4().hex}.new")
+        with contextlib.ExitStack() as stack:
+            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            stack.callback(draft.unlink)
+            stack.callback(os.close, fd)
+            _write(fd, _line(_HEAD))
             # Unlike a rename, this never replaces a journal that somebody made meanwhile.
-            os.link(draft, self.path)
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
-        _sync_folder(self.path.parent)
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, self._real)
+        _sync_folder(self._real.parent)
 
     def _read(self, repair: bool) -> list[dict[str, Any]]:
-        content = self.path.read_bytes()
+        assert self._fd is not None
+        with open(self._fd, "rb", closefd=False) as file:
+            content = file.read()
         lines = content.split(b"\n")
         tail = lines.pop()
         if tail == b"" and lines and _parse(lines[-1]) is None:
@@ -155,6 +204,13 @@ class JournalFile:
                     f"Line {number} of the journal {self.path} is damaged, and others follow it. "
                     "Nothing was changed. Restore the file from a copy, or start a new journal "
                     "and load the last checkpoint."
+                )
+            fault = problem(record)
+            if fault is not None:
+                raise JournalError(
+                    f"Line {number} of the journal {self.path} is {fault}, so it was not written "
+                    "by tinker-ext. Nothing was changed. Restore the file from a copy, or start "
+                    "a new journal and load the last checkpoint."
                 )
             records.append(record)
         if tail:
@@ -191,15 +247,27 @@ class JournalFile:
                 "last good record."
             )
         assert self._fd is not None
-        kept = self.path.with_name(self.path.name + ".torn")
-        with kept.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        self._keep_copy(content)
         os.ftruncate(self._fd, len(content) - extra)
         mark = {"t": "repaired"}
         self.append(mark)
         records.append(mark)
+
+    def _keep_copy(self, content: bytes) -> None:
+        for number in itertools.count(1):
+            ending = ".torn" if number == 1 else f".torn-{number}"
+            with contextlib.suppress(FileExistsError):
+                with self._real.with_name(self._real.name + ending).open("xb") as file:
+                    _write(file.fileno(), content)
+                return
+
+
+def _write(fd: int, content: bytes) -> None:
+    """Write everything and wait for the disk; one call may write a part only."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.fsync(fd)
 
 
 def _line(record: dict[str, Any]) -> bytes:
@@ -213,7 +281,7 @@ def _parse(line: bytes) -> dict[str, Any] | None:
         if line[8:9] != b" " or int(line[:8], 16) != zlib.crc32(line[9:]):
             return None
         record = json.loads(line[9:])
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
 
@@ -232,10 +300,21 @@ def _own(fd: int, path: Path) -> None:
         return
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise JournalError(
-            f"The journal {path} is in use by another process or client. Nothing was changed."
-        ) from None
+    except BlockingIOError:
+        raise _in_use(path) from None
+
+
+def _in_use(path: Path) -> JournalError:
+    return JournalError(
+        f"The journal {path} is in use by another process or client. Nothing was changed."
+    )
+
+
+def _has_name(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _sync_folder(folder: Path) -> None:

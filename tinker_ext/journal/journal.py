@@ -13,7 +13,18 @@ from tinker_ext.journal.state import Kept, State
 
 log = logging.getLogger("tinker_ext")
 
-_MADE_BY = ("base_model", "rank", "seed", "train_mlp", "train_attn", "train_unembed", "state")
+_MADE_BY = (
+    "base_model",
+    "rank",
+    "seed",
+    "train_mlp",
+    "train_attn",
+    "train_unembed",
+    "optimizer",
+    "state",
+)
+_UNLESS_GIVEN = {"optimizer": {"type": "adamw"}}
+"""What a server takes where a plan has None, so that spelling it out makes no other run."""
 
 
 class Journal:
@@ -66,6 +77,7 @@ class Journal:
         plan = self.state.plan
         for name, value in settings.items() if plan is not None else ():
             known = None if plan is None else plan.get(name)
+            known, value = (_UNLESS_GIVEN.get(name) if v is None else v for v in (known, value))
             if known != value:
                 raise JournalError(
                     f"The journal {self.file.path} belongs to a run with {name} = {known!r}, not "
@@ -168,6 +180,10 @@ class Journal:
                 self.file.rewrite(self.state.to_record())
             except JournalError as error:  # then it stays long
                 log.warning("%s", error)
+
+    def saved(self, next_seq_id: int) -> None:
+        """Note that all requests since the last step were saves; the next gets `next_seq_id`."""
+        self._note({"t": "saved", "seq": next_seq_id})
 
     def end(self, status: str) -> None:
         """Note why the run is closed."""

@@ -104,6 +104,22 @@ class State:
         """Numbers of the requests that were sent and whose answer was not seen."""
         return sorted(seq for seq, kept in self.kept.items() if kept.request_id is None)
 
+    @property
+    def names(self) -> list[str | None]:
+        """What the requests since the last step save, in order; None for one that saves nothing."""
+        return [kept.name for _, kept in sorted(self.kept.items())]
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether steps were completed that no checkpoint shows."""
+        last = self.checkpoints[-1].next_step if self.checkpoints else 0
+        return self.next_step > last and self._sum()[0] is None
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether gradients wait for an update; a checkpoint would lose them."""
+        return self._sum()[1]
+
     def apply(self, record: Mapping[str, Any]) -> None:
         """Take one record in; kinds that are not known are of no consequence."""
         change = getattr(self, f"_on_{record.get('t')}", None)
@@ -117,12 +133,12 @@ class State:
         return {"t": "state", **fields}
 
     def _on_state(self, record: Mapping[str, Any]) -> None:
-        for name, value in record.items():
+        for name, value in _known(State, record).items():
             if name == "life":
-                self.life = None if value is None else Life(**value)
+                self.life = None if value is None else Life(**_known(Life, value))
             elif name == "checkpoints":
-                self.checkpoints = [Checkpoint(**each) for each in value]
-            elif name != "t":
+                self.checkpoints = [Checkpoint(**_known(Checkpoint, each)) for each in value]
+            else:
                 setattr(self, name, value)
         self.kept = {}
 
@@ -177,25 +193,33 @@ class State:
         self.next_step = record["step"] + 1
         self.next_seq_id = record["seq"]
         self.notes = record.get("notes", {})
-        saved = self._saved()
+        self._settle()
+
+    def _on_saved(self, record: Mapping[str, Any]) -> None:
+        self.next_seq_id = record["seq"]
+        self._settle()
+
+    def _settle(self) -> None:
+        """Take in what the requests since the last step amount to, and forget them."""
+        saved, self.gradients = self._sum()
         if saved is not None:
             self._keep(saved)
         self.kept = {}
 
-    def _saved(self) -> str | None:
-        """Path of the state that was saved in this step and still shows the model as it is."""
-        saved = None
-        for seq in sorted(self.kept):
-            kept = self.kept[seq]
-            if kept.operation == "forward_backward":
-                self.gradients = True
-            elif kept.operation in CHANGING:
-                self.gradients = False
+    def _sum(self) -> tuple[str | None, bool]:
+        """What the requests since the last step amount to.
+
+        Returns:
+            Path of the state that was saved and still shows the model as it is; whether gradients
+            are left.
+        """
+        saved, gradients = None, self.gradients
+        for _, kept in sorted(self.kept.items()):
             if kept.operation in CHANGING:
-                saved = None
-            elif kept.operation == "save_weights" and kept.value and not self.gradients:
+                saved, gradients = None, kept.operation == "forward_backward"
+            elif kept.operation == "save_weights" and kept.value and not gradients:
                 saved = str(kept.value.get("path") or "") or None
-        return saved
+        return saved, gradients
 
     def _keep(self, path: str) -> None:
         self.checkpoints.append(Checkpoint(path, self.next_step, self.notes))
@@ -203,6 +227,12 @@ class State:
 
     def _on_end(self, record: Mapping[str, Any]) -> None:
         self.ended = record["status"]
-        saved = self._saved() if self.ended == "success" else None
+        saved, _ = self._sum() if self.ended == "success" else (None, False)
         if saved is not None:
             self._keep(saved)
+
+
+def _known(cls: type[attrs.AttrsInstance], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that a class has; a later writer of the same version may add others."""
+    names = {field.name for field in attrs.fields(cls)} - {"kept"}
+    return {name: value for name, value in fields.items() if name in names}

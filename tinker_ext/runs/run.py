@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from tinker_ext._wire.requests import record_of
 from tinker_ext.clients import endings, journaling
 from tinker_ext.clients.service import ServiceClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.journal import Journal
+from tinker_ext.journal import Journal, JournalError
 
 if TYPE_CHECKING:
     from tinker_ext.types.optimizer import OptimizerConfig
+
+log = logging.getLogger("tinker_ext")
+
+SAVE_SECONDS: Final = 120.0
+"""How long the save at the end of a run may hold up the end of the program."""
+_LAST_NAME: Final = "exit"
 
 
 class Run:
@@ -104,7 +114,8 @@ class Run:
         try:
             # A seed that was chosen by an earlier process is as good as any.
             chosen = {"seed"} if seed is None else set()
-            self.journal.check({k: v for k, v in self._settings.items() if k not in chosen})
+            given = {k: v for k, v in self._settings.items() if k not in chosen}
+            self.journal.check({**given, "optimizer": _family(optimizer)})
             self._owned = service is None
             self.service = service or ServiceClient(journal=self.journal, **service_options)
             if service is not None:
@@ -213,6 +224,7 @@ class Run:
         if resumed is not None:
             self.how = resumed.how
             self.notes = dict(resumed.notes)
+            await self._finish_save(resumed.training)
             return resumed.training
         self.how = "started"
         settings = dict(self._settings)
@@ -236,6 +248,10 @@ class Run:
     def close(self, status: endings.Status = "success") -> None:
         """End the run; a complete one is not started again by `steps`.
 
+        With `success` the model is saved first, optimizer included, when steps were completed
+        since the last checkpoint: the server forgets a model with its session. If that takes
+        longer than `SAVE_SECONDS` or fails, a warning says so.
+
         Args:
             status: `success`, `errored` or `interrupted`. With `success` a step that was left
                 with `break` counts as complete.
@@ -243,8 +259,11 @@ class Run:
         if self._closed:
             return
         try:
-            if self._completes(status):
-                self.service.holder.submit(self._complete()).result()
+            if self._finishes(status):
+                self.service.holder.submit(self._finish()).result()
+        except BaseException as error:
+            status = endings.status_of(type(error))
+            raise
         finally:
             self._end(status)
             if self._owned:
@@ -255,20 +274,62 @@ class Run:
         if self._closed:
             return
         try:
-            if self._completes(status):
-                await self.service.holder.submit(self._complete())
+            if self._finishes(status):
+                await self.service.holder.submit(self._finish())
+        except BaseException as error:
+            status = endings.status_of(type(error))
+            raise
         finally:
             self._end(status)
             if self._owned:
                 await self.service.close(status)
 
-    def _completes(self, status: str) -> bool:
-        return status == "success" and self._step is not None and not self.service.holder.closed
+    def _finishes(self, status: str) -> bool:
+        used = self._training is not None
+        return status == "success" and used and not self.service.holder.closed
+
+    async def _finish(self) -> None:
+        """Complete a step that was left with `break`, and save what no checkpoint shows."""
+        if self._step is not None:
+            await self._complete()
+        state = self.journal.state
+        if not state.unsaved:
+            return
+        if state.has_gradients:
+            log.warning(
+                "The end of the run is not saved: gradients wait for an update, and a checkpoint "
+                "would lose them. A later run goes back to the last checkpoint."
+            )
+            return
+        training = await self._training_async()
+        try:
+            async with asyncio.timeout(SAVE_SECONDS):
+                await journaling.keep_state(
+                    self.service.holder, training, self._numbered(_LAST_NAME)
+                )
+        except Exception as error:  # what was trained and saved before is not undone by it
+            log.warning(
+                "The end of the run is not saved (%s); a later run goes back to the last "
+                "checkpoint.",
+                error if str(error) else f"it took more than {SAVE_SECONDS:g} s",
+            )
+
+    async def _finish_save(self, training: TrainingClient) -> None:
+        """Repeat the save at the end of an earlier process that was killed meanwhile.
+
+        Its number is used, so a step must not begin with it.
+        """
+        name = self._numbered(_LAST_NAME)
+        if self.journal.state.names == [name]:
+            await journaling.keep_state(self.service.holder, training, name)
 
     def _end(self, status: str) -> None:
         self._closed = True
         if self._training is not None:
-            self.journal.end(status)
+            try:
+                self.journal.end(status)
+            except JournalError as error:  # the session must be ended all the same
+                log.warning("%s", error)
         if not self._owned:
             self.service.holder.journal = None
             self.journal.close()
@@ -294,3 +355,8 @@ class Run:
         traceback: TracebackType | None,
     ) -> None:
         await self.close_async(endings.status_of(exc_type))
+
+
+def _family(optimizer: OptimizerConfig | None) -> Any:
+    """An optimizer family as it is after being written down and read again."""
+    return None if optimizer is None else json.loads(json.dumps(record_of(optimizer)))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 
+import httpx
 import numpy as np
 import pytest
 from in_process import MODEL, adam, datum
 
-from tinker_ext import Run, ServiceClient
+from tinker_ext import DimuonOptimizerConfig, Run, ServiceClient
 from tinker_ext.errors import InvalidInputError, RequestFailedError
 from tinker_ext.journal import JournalError
 from tinker_ext.mock import Server, Settings
+from tinker_ext.runs import run as run_module
+from tinker_ext.types.optimizer import AdamOptimizerConfig
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +232,8 @@ def test_a_result_outlives_the_memory_of_the_server(server, path):
         assert run.how == "reattached"
         assert again == wanted
         run.training.optim_step(adam())
-    assert effects(server, f"tinker://{run.training.model_id}/x") == [1, 2]
+    # The two calls and the save at the end.
+    assert effects(server, f"tinker://{run.training.model_id}/x") == [1, 2, 3]
 
 
 def test_a_large_result_that_is_gone_means_going_back(server, path, monkeypatch):
@@ -305,3 +311,180 @@ def test_the_journal_holds_no_secret(server, path):
     text = path.read_text()
     assert "tml-x" not in text
     assert "CANARY" not in text
+
+
+# -- the end of a run --------------------------------------------------------------------------
+
+
+def test_a_clean_end_is_saved_and_gone_on_from(server, path):
+    """M20: more steps after a clean end go on where it stopped, optimizer included."""
+    with make(server, path.with_name("calm")) as calm:
+        train(calm, 5)
+        wanted = blob(server, calm.save("final"))
+    with make(server, path) as run:
+        train(run, 3)
+    assert [c.path.rsplit("/", 1)[1] for c in run.journal.state.checkpoints] == ["exit-000003"]
+    with make(server, path) as again:
+        done = []
+        for step in again.steps(5):
+            again.training.forward_backward([datum(3 + step % 3)], "cross_entropy")
+            again.training.optim_step(adam())
+            done.append(step)
+        assert (again.how, done) == ("restored", [3, 4])
+        assert blob(server, again.save("final")) == wanted
+
+
+def test_a_clean_end_saves_nothing_twice(server, path):
+    """M20: what a checkpoint shows already is not saved again, nor is an end with an error."""
+    with make(server, path, save_every=3) as run:
+        train(run, 3)
+    assert effects(server, f"tinker://{run.training.model_id}/x") == list(range(1, 8))
+
+    def fail():
+        with make(server, path) as again:
+            train(again, 4)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    with make(server, path) as last:
+        assert last.next_step == 4
+        train(last, 3)
+    assert [c.next_step for c in last.journal.state.checkpoints] == [3]
+
+
+def test_gradients_that_wait_are_not_lost_in_silence(server, path, caplog):
+    """M20: a state without the gradients that were left is none to go on from."""
+    with caplog.at_level(logging.WARNING, "tinker_ext"), make(server, path) as run:
+        for _ in run.steps(1):
+            run.training.forward_backward([datum()], "cross_entropy")
+    assert run.journal.state.checkpoints == []
+    assert "gradients wait" in caplog.text
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_a_save_that_fails_does_not_hide_the_end(server, path, caplog, monkeypatch, seconds):
+    """M20: the run ends as a success, in time, with a warning."""
+    monkeypatch.setattr(run_module, "SAVE_SECONDS", seconds)
+    with caplog.at_level(logging.WARNING, "tinker_ext"), make(server, path) as run:
+        train(run, 2)
+        session_id = run.service.session_id
+        if seconds:
+            run.training.save_state = lambda name: refused()
+    assert "is not saved" in caplog.text
+    assert server.app.world.sessions[session_id].status["reason"]["type"] == "success"
+    make(server, path).close()
+
+
+async def refused():
+    raise RequestFailedError("no room for it", request_id="r", category="server")
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_kill_within_the_last_save(server, path, accepted):
+    """M20: a run killed while it is saved at its end goes on with more steps, none done twice."""
+    first = make(server, path)
+    train(first, 2)
+    first.training.save_state("exit-000002").result(10)
+    abandon(first)
+    lines = path.read_bytes().splitlines(keepends=True)
+    keep = (
+        len(lines)
+        if accepted
+        else next(i + 1 for i, line in enumerate(lines) if b'"op":"save_weights"' in line)
+    )
+    path.write_bytes(b"".join(lines[:keep]))
+    with make(server, path) as run:
+        train(run, 4)
+        assert run.how == "reattached"
+    assert effects(server, f"tinker://{run.training.model_id}/x") == list(range(1, 11))
+    assert [c.next_step for c in run.journal.state.checkpoints] == [2, 4]
+
+
+def test_with_a_service_that_stays_open_more_steps_follow(server, path):
+    """M20: after a clean end on a model that is still there, the next run takes it up."""
+    with ServiceClient(base_url=server.url, api_key="tml-x") as service:
+        with Run(path, base_model=MODEL, rank=4, service=service) as run:
+            train(run, 2)
+        with make(server, path, seed=None) as run:
+            train(run, 4)
+    assert run.how == "reattached"
+    assert effects(server, f"tinker://{run.training.model_id}/x") == list(range(1, 11))
+
+
+# -- giving the journal back -------------------------------------------------------------------
+
+
+def test_a_run_that_sent_nothing_gives_its_journal_back(server, path):
+    """M20: closing, forgetting and a complete run leave the journal to the next."""
+    make(server, path).close()
+    make(server, path).close()
+    forgotten = make(server, path)
+    del forgotten
+    gc.collect()
+    with make(server, path) as run:
+        train(run, 1)
+    with make(server, path) as again:
+        assert list(again.steps(1)) == []
+    with make(server, path) as more:
+        assert list(more.steps(2)) == [1]
+
+
+def test_a_client_that_sent_nothing_gives_its_journal_back(path):
+    """M20: so does a ServiceClient of one's own, also with async with."""
+
+    async def main():
+        async with ServiceClient(journal=path, base_url="embedded"):
+            pass
+
+    for _ in range(2):
+        with ServiceClient(journal=path, base_url="embedded"):
+            pass
+        asyncio.run(main())
+
+
+# -- what does not fit -------------------------------------------------------------------------
+
+
+def test_another_optimizer_is_refused(server, path):
+    """M20: a run does not go on with an optimizer it was not asked for."""
+    train(make(server, path), 3, stop=0)
+    with pytest.raises(JournalError, match=r"optimizer = .*adamw.*, not .*dimuon"):
+        make(server, path, optimizer=DimuonOptimizerConfig())
+    make(server, path, optimizer=AdamOptimizerConfig()).close("interrupted")
+
+
+def test_checkpoints_out_of_reach_are_not_forgotten(server, path):
+    """M20: with a server that has none of them the run stops, and goes on with the right one."""
+    with make(server, path, save_every=1) as run:
+        train(run, 2)
+    before = path.read_bytes()
+    with Server() as other, make(other, path) as stray:
+        with pytest.raises(JournalError, match="None of the 2 checkpoints") as caught:
+            next(stray.steps(3))
+        assert "another journal" in str(caught.value)
+        assert server.url in str(caught.value)
+    assert path.read_bytes() == before
+    with make(server, path) as back:
+        assert list(back.steps(3)) == [2]
+        assert back.how == "restored"
+
+
+def test_a_model_of_another_key_is_not_started_anew(server, path):
+    """M20: 403 for the model means the wrong key, not a lost model."""
+    train(make(server, path), 3, stop=1)
+    before = path.read_bytes()
+
+    class Stranger(httpx.AsyncHTTPTransport):
+        async def handle_async_request(self, request):
+            if request.url.path.endswith("/get_info"):
+                return httpx.Response(403, json={"detail": "not yours"})
+            return await super().handle_async_request(request)
+
+    stray = make(server, path, transport=Stranger())
+    with stray, pytest.raises(JournalError, match="not for this key"):
+        next(stray.steps(3))
+    assert path.read_bytes() == before
+    with make(server, path) as run:
+        train(run, 3)
+        assert run.how == "reattached"
