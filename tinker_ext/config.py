@@ -289,6 +289,38 @@ class Config:
             headers["CF-Access-Client-Secret"] = self.cloudflare_client_secret.reveal()
         return headers
 
+    def portable(self) -> dict[str, Any]:
+        """What was set here, as JSON values, for a client of the same server elsewhere.
+
+        No secret is among it, nor the base URL, which travels beside it. A field that has its
+        default is left out: the other process may have set it.
+        """
+        fields = (field for field in attrs.fields(type(self)) if field.name not in _STAY)
+        given = {field.name: (getattr(self, field.name), field.default) for field in fields}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, (value, default) in given.items()
+            if value != default
+        }
+
+    @classmethod
+    def from_portable(cls, values: Mapping[str, Any], base_url: str | None = None) -> Self:
+        """The environment of this process, under what `portable` gave elsewhere.
+
+        Args:
+            values: What it gave; fields of another version and secrets are passed over.
+            base_url: The server.
+
+        Raises:
+            ConfigurationError: A value does not fit its field.
+        """
+        known = {field.name for field in attrs.fields(cls)} - _STAY
+        own = cls.from_env(base_url=base_url)
+        try:
+            return attrs.evolve(own, **{k: v for k, v in values.items() if k in known})
+        except (TypeError, AttributeError) as error:
+            raise ConfigurationError(f"The settings do not read: {error}.") from None
+
     def __copy__(self) -> Self:
         return self
 
@@ -307,6 +339,7 @@ class Config:
 _SECRETS = frozenset(
     {"api_key", "credential_cmd", "cloudflare_client_id", "cloudflare_client_secret"}
 )
+_STAY = _SECRETS | {"base_url"}
 
 
 def _unpickle(public: dict[str, Any]) -> Config:

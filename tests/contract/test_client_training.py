@@ -407,3 +407,39 @@ def test_a_stalled_wait_is_logged_once_a_minute(caplog):
     lines = [r.getMessage() for r in caplog.records if "not moved" in r.getMessage()]
     assert 2 <= len(lines) <= 5
     assert "optim_step" in lines[0]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize(
+    ("weight", "rate", "failing"),
+    [(1e38, 1e-2, "forward_backward"), (1e25, 1e-2, "optim_step"), (1.0, 1e39, "optim_step")],
+)
+def test_what_is_not_finite_is_refused_before_it_takes_effect(wire, weight, rate, failing):
+    """M40: an error of the user that leaves the model as it was, and no reply with null in it."""
+
+    async def scenario():
+        app = server()
+        async with client(app, wire=wire) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            good = datum()
+            before = (await (await training.forward_async([good], "cross_entropy"))).loss
+            bad = Datum(
+                good.model_input,
+                {**good.loss_fn_inputs, "weights": np.full(4, weight, np.float32)},
+            )
+
+            async def step_on_it():
+                await (await training.forward_backward_async([bad], "cross_entropy"))
+                await (await training.optim_step_async(adam(rate)))
+
+            with pytest.raises(RequestFailedError, match=r"not finite|was not taken") as caught:
+                await step_on_it()
+            assert caught.value.category == "user"
+            assert caught.value.operation == failing
+            after = await (await training.forward_backward_async([good], "cross_entropy"))
+            assert after.loss == before
+            step = await (await training.optim_step_async(adam()))
+            assert all(np.isfinite(list(step.metrics.values())))
+            assert app.log.violations == []
+
+    run(scenario)

@@ -114,6 +114,27 @@ def test_pickle_carries_no_secret(monkeypatch):
     assert again.api_key == Secret("tml-mine")
 
 
+def test_what_travels_is_what_was_set(monkeypatch):
+    """M33: JSON values without a secret; the rest is the other process's own."""
+    values = Config.from_env(SECRET_ENV, wait_deadline=0.5, tags=["a"], retry_base=1).portable()
+    assert values == {"wait_deadline": 0.5, "tags": ["a"], "retry_base": 1}
+    assert Config(wait_deadline=None).portable() == {"wait_deadline": None}
+    monkeypatch.setenv("TINKER_API_KEY", "tml-mine")
+    monkeypatch.setenv("TINKER_EXT_POLL_TIMEOUT", "7")
+    again = Config.from_portable({**values, "newer": 1, "api_key": "tml-forged"}, "http://x")
+    assert again == Config(
+        base_url="http://x",
+        api_key="tml-mine",
+        poll_timeout=7,
+        wait_deadline=0.5,
+        tags=("a",),
+        retry_base=1,
+    )
+    for bad in ({"wait_deadline": "soon"}, {"tags": 3}, {"wire": "morse"}, []):
+        with pytest.raises(ConfigurationError):
+            Config.from_portable(bad)
+
+
 def test_a_bare_secret_does_not_pickle():
     """M33: a key cannot slip into another object's pickle."""
     with pytest.raises(TypeError, match="does not pickle"):

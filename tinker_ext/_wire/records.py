@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import attrs
@@ -39,6 +40,8 @@ class RecordDecoder:
             return SaveWeightsResponse(path=text(body["path"]), type=body.get("type"))
         if self.name == "SaveWeightsForSamplerResponse":
             return SaveWeightsForSamplerResponse(path=text(body["path"]), type=body.get("type"))
+        if self.name == "OptimStepResponse":
+            body = _with_nan(body)
         from tinker_api import models
 
         return getattr(models, self.name).from_dict(body)
@@ -46,6 +49,19 @@ class RecordDecoder:
     def from_proto(self, content: bytes) -> Any:
         """Refuse: this record has no protobuf form."""
         raise ValueError(f"{self.name} came as protobuf")
+
+
+def _with_nan(body: dict[str, Any]) -> dict[str, Any]:
+    """The body with NaN for every metric that is null.
+
+    JSON encoders write null for a number that is not finite. The document knows no such metric,
+    but the step it tells about was taken: an error here would say that it was not.
+    """
+    metrics = body.get("metrics")
+    if not isinstance(metrics, dict) or None not in metrics.values():
+        return body
+    read = {name: math.nan if value is None else value for name, value in metrics.items()}
+    return {**body, "metrics": read}
 
 
 @attrs.define

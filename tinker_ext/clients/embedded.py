@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import threading
 import warnings
 from collections.abc import Callable
@@ -17,6 +19,8 @@ default_to_embedded = True
 
 _lock = threading.Lock()
 _app: Any = None
+# Ids of the application are the same in every process; this tells whose they are.
+_name = secrets.token_hex(8)
 _warned = False
 
 
@@ -36,11 +40,27 @@ def application() -> Any:
         return _app
 
 
+def name() -> str:
+    """What tells the application of this process, and its copies in forks, from all others."""
+    return _name
+
+
+def knows(server: str | None, sampler_id: str | None) -> bool:
+    """Whether a sampler lives here: on the application of this process, or on its copy of one.
+
+    Args:
+        server: What `name` was where the sampler was made.
+        sampler_id: Id of its sampling session.
+    """
+    return _app is not None and server == _name and sampler_id in _app.world.samplers
+
+
 def reset() -> None:
     """Forget the application and everything it has trained, for tests."""
-    global _app, _warned
+    global _app, _name, _warned
     with _lock:
         _app = None
+        _name = secrets.token_hex(8)
         _warned = False
 
 
@@ -67,3 +87,12 @@ def warn_once() -> None:
         UserWarning,
         stacklevel=4,
     )
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

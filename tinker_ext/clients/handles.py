@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import threading
 import weakref
 from collections.abc import Mapping
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import orjson
 
-from tinker_ext.clients import endings
-from tinker_ext.errors import InvalidInputError
+from tinker_ext.clients import embedded, endings
+from tinker_ext.config import Config
+from tinker_ext.errors import ConfigurationError, InvalidInputError
 from tinker_ext.sessions.retry_config import RetryConfig
 
 if TYPE_CHECKING:
@@ -58,14 +60,33 @@ def revive(
     api_key: str | None = None,
     retry_config: RetryConfig | None = None,
 ) -> SamplingClient:
-    """Make a sampling client from its state, sharing one connection per server and session."""
+    """Make a sampling client from its state, sharing one connection per server and session.
+
+    Settings of the client travel in the state. Credentials and extra headers do not: they are
+    those of this process.
+
+    Args:
+        state: What the client said about itself.
+        api_key: Credential; by default the one this process is configured with.
+        retry_config: Replaces the one in the state.
+
+    Returns:
+        The client. That of trained weights on the embedded server of another process is one whose
+        samples fail: an error while unpickling would end a worker process, or hang its pool.
+    """
     from tinker_ext.clients.sampling import SamplingClient
 
     settings = state.get("retry_config")
     if retry_config is None and settings is not None:
         retry_config = RetryConfig(**settings)
+    elsewhere = _is_elsewhere(state)
+    if elsewhere:
+        # That session does not exist here; a base model does, under its name.
+        state = {**state, "session_id": None}
+        if state.get("base_model") is not None:
+            state["sampling_session_id"] = None
     shared = _share(state, api_key)
-    return SamplingClient(
+    client = SamplingClient(
         shared.workspace,
         sampling_session_id=state.get("sampling_session_id"),
         shadow=True,
@@ -74,23 +95,55 @@ def revive(
         model_path=state.get("model_path"),
         base_model=state.get("base_model"),
     )
+    if elsewhere and state.get("base_model") is None:
+        client._source.prepare = _refuse
+    return client
+
+
+def _is_elsewhere(state: Mapping[str, Any]) -> bool:
+    """Whether the sampler lives on the embedded server of another process."""
+    if not embedded.is_embedded(state.get("base_url")):
+        return False
+    return not embedded.knows(state.get("server"), state.get("sampling_session_id"))
+
+
+async def _refuse() -> None:
+    raise ConfigurationError(
+        "These weights were trained on the embedded server of another process, and an embedded "
+        "server lives in one process only."
+    ).with_context(hint="Run `tinker-ext serve` and give its address as base_url to all processes.")
 
 
 def _share(state: Mapping[str, Any], api_key: str | None) -> _Shared:
     """The workspace of a session's copies; a client keeps it by the owner it reads there."""
     from tinker_ext.clients.opening import open_workspace
 
-    key = (state.get("base_url"), state.get("session_id"), state.get("wire"), api_key)
+    base_url = state.get("base_url")
+    config = Config.from_portable(state.get("config") or {}, base_url)
+    if api_key:
+        config = attrs.evolve(config, api_key=api_key)
+    # The configuration is compared with its key, so that no two credentials share anything.
+    key = (base_url, state.get("session_id"), state.get("wire"), config)
     with _lock:
         found = _shared.get(key)
         if found is None or found.workspace.closed:
             workspace = open_workspace(
-                base_url=state.get("base_url"),
+                base_url=base_url,
                 api_key=api_key,
                 wire=state.get("wire"),
                 session_id=state.get("session_id"),
+                config=config,
             )
             found = _shared[key] = _Shared(workspace)
             workspace.owner = weakref.ref(found)
             weakref.finalize(found, endings.abandon, workspace).atexit = False
         return found
+
+
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

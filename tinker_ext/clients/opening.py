@@ -71,7 +71,13 @@ def open_workspace(
             url = embedded.NAMES[0]
         else:
             url = HOSTED_BASE_URL
-    description: dict[str, Any] = {"base_url": url, "wire": wire}
+    # Neither a credential nor the extra headers, which may hold one (a gateway's token, a cookie):
+    # another process takes its own from its environment.
+    description: dict[str, Any] = {
+        "base_url": url,
+        "wire": wire,
+        "config": settings.portable(),
+    }
     make: Callable[[], httpx.AsyncBaseTransport] | None = None
     if transport is not None:
         given = transport
@@ -81,6 +87,7 @@ def open_workspace(
         make = lambda: carried  # noqa: E731
     if embedded.is_embedded(url):
         make = make or embedded.transport()
+        description["server"] = embedded.name()
         credentials: auth.Credentials = auth.StaticKey(api_key)
         url = embedded.URL
     else:

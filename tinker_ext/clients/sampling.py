@@ -392,6 +392,13 @@ class SamplingClient:
             **self._holder.description,
         }
 
+    def __copy__(self) -> SamplingClient:
+        # A pickle would forget the credential and the headers; nothing here changes with use.
+        return self
+
+    def __deepcopy__(self, _: dict[int, Any]) -> SamplingClient:
+        return self
+
     def __reduce__(self) -> tuple[Any, ...]:
         from tinker_ext.clients.handles import revive
 

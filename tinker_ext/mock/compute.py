@@ -171,12 +171,12 @@ class Compute:
         self._settings = settings
         self._models = models
         self._bases: dict[str, engine.BaseModel] = {}
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._draws = 0
 
     def base(self, model: BaseModel) -> engine.BaseModel:
         """Return the frozen weights of a base model, made on first use."""
-        with self._lock:
+        with self.lock:
             found = self._bases.get(model.name)
             if found is None:
                 size = model.vocabulary

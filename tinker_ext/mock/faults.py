@@ -95,7 +95,7 @@ class FaultPlan:
     def __init__(self, seed: int = 0, rules: Iterable[Any] = ()) -> None:
         self.seed = seed
         self._rules: list[tuple[Fault, list[int]]] = []
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self.struck: list[tuple[str, str]] = []
         for rule in rules:
             self.add(rule)
@@ -116,12 +116,12 @@ class FaultPlan:
             rule = parse(rule) if ":" in rule else Fault(kind=rule, **options)
         elif isinstance(rule, Mapping):
             rule = Fault(**rule)
-        with self._lock:
+        with self.lock:
             self._rules.append((rule, [0, 0]))
 
     def clear(self) -> None:
         """Take all rules out of force."""
-        with self._lock:
+        with self.lock:
             self._rules.clear()
 
     def reseed(self, seed: int) -> None:
@@ -133,7 +133,7 @@ class FaultPlan:
         if not self._rules:
             return []
         chosen = []
-        with self._lock:
+        with self.lock:
             for index, (rule, counters) in enumerate(self._rules):
                 if rule.method not in (None, method) or not matches(path, rule.path):
                     continue

@@ -204,6 +204,11 @@ class Promises:
             await nap.until(until)
         return True
 
+    def after_fork(self) -> None:
+        """Forget who waits: loops of the parent, whose wake-up pipes a child must not write to."""
+        for promise in self._table.values():
+            promise.waiters.clear()
+
     def close(self) -> None:
         """Release every waiting poll."""
         with self._lock:

@@ -71,7 +71,7 @@ class RequestLog:
     def __init__(self, size: int) -> None:
         self._entries: deque[Entry] = deque(maxlen=size)
         self._effects: dict[str, list[Effect]] = defaultdict(list)
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._n = 0
         self.counts: Counter[str] = Counter()
         self.violations: list[str] = []
@@ -87,7 +87,7 @@ class RequestLog:
         headers: dict[str, str] | None = None,
     ) -> None:
         """Remember a request."""
-        with self._lock:
+        with self.lock:
             self._n += 1
             self.counts[short(path)] += 1
             self._entries.append(
@@ -104,13 +104,13 @@ class RequestLog:
         error: str | None = None,
     ) -> None:
         """Remember that a training operation took effect."""
-        with self._lock:
+        with self.lock:
             effects = self._effects[model_id]
             effects.append(Effect(len(effects), model_id, seq, op, request_id, body_hash, 1, error))
 
     def repeated(self, model_id: str, request_id: str) -> None:
         """Count one more request for an effect that is there or under way."""
-        with self._lock:
+        with self.lock:
             for effect in reversed(self._effects[model_id]):
                 if effect.request_id == request_id:
                     effect.attempts += 1
@@ -118,7 +118,7 @@ class RequestLog:
 
     def violation(self, text: str) -> None:
         """Remember a reply that does not fit the document."""
-        with self._lock:
+        with self.lock:
             self.violations.append(text)
 
     def requests(
@@ -137,7 +137,7 @@ class RequestLog:
             status: Status answered (0: connection cut).
             fault: Kind of a fault that was applied.
         """
-        with self._lock:
+        with self.lock:
             entries = list(self._entries)
         return [
             entry
@@ -154,14 +154,14 @@ class RequestLog:
         Args:
             model_id: One model; None returns those of all models.
         """
-        with self._lock:
+        with self.lock:
             if model_id is not None:
                 return list(self._effects.get(model_id, ()))
             return [effect for effects in self._effects.values() for effect in effects]
 
     def clear(self) -> None:
         """Forget requests and violations; effects stay."""
-        with self._lock:
+        with self.lock:
             self._entries.clear()
             self.counts.clear()
             self.violations.clear()

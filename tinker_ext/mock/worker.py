@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 
@@ -18,6 +19,8 @@ LINGER = 0.5
 class _Lane:
     jobs: queue.SimpleQueue[Job | None] = attrs.field(factory=queue.SimpleQueue)
     thread: threading.Thread | None = None
+    # Held while a job runs. Reentrant, since a job may fork.
+    busy: threading.RLock = attrs.field(factory=threading.RLock)
 
 
 class Worker:
@@ -51,6 +54,17 @@ class Worker:
         """Switch between threads and inline execution (a journal is replayed inline)."""
         self._inline = inline
 
+    def locks(self) -> list[Any]:
+        """Every lock, in the order in which they are taken."""
+        return [*(lane.busy for lane in list(self._lanes.values())), self._guard]
+
+    def after_fork(self) -> None:
+        """Forget the parent's threads; what is queued runs before the next job of its lane."""
+        for name, old in self._lanes.items():
+            lane = self._lanes[name] = _Lane()
+            while not old.jobs.empty():
+                lane.jobs.put(old.jobs.get_nowait())
+
     def close(self) -> None:
         """Finish the queued jobs and end the threads."""
         with self._guard:
@@ -73,4 +87,5 @@ class Worker:
                 continue
             if job is None:
                 return
-            job()
+            with lane.busy:
+                job()

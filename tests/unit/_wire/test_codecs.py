@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from tinker_proto import tinker_pb2 as pb
 
 from tinker_ext import Datum, ModelInput, SamplingParams, TensorData
-from tinker_ext._wire import json_codec, proto_codec, requests
+from tinker_ext._wire import json_codec, proto_codec, records, requests
 from tinker_ext._wire.payload import seal_proto
 from tinker_ext.errors import FeatureMissingError, InvalidInputError
 from tinker_ext.types import (
@@ -30,6 +30,18 @@ FLOATS = hnp.arrays(np.float32, st.integers(1, 8), elements=st.floats(-1e3, 1e3,
 def datum(tokens, weights=None):
     weights = np.ones(len(tokens), np.float32) if weights is None else weights
     return Datum(ModelInput.from_ints(tokens), {"target_tokens": tokens, "weights": weights})
+
+
+def test_a_null_metric_of_a_step_is_nan():
+    """M28: encoders write null for what is not finite; the step was taken all the same."""
+    body = {"metrics": {"grad_norm:mean": None, "lr:mean": 0.5}}
+    step = records.decoder("OptimStepResponse").from_json(body)
+    assert np.isnan(step.metrics.pop("grad_norm:mean"))
+    assert step.metrics == {"lr:mean": 0.5}
+    assert body["metrics"]["grad_norm:mean"] is None
+    assert records.decoder("OptimStepResponse").from_json({"metrics": None}).metrics is None
+    with pytest.raises(ValueError, match="number"):
+        records.decoder("OptimStepResponse").from_json({"metrics": {"a": "1"}})
 
 
 @given(TOKENS, st.integers(1, 2**31 - 1))

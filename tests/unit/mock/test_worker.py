@@ -40,3 +40,17 @@ def test_inline_jobs_run_in_the_caller():
     names = []
     pool.submit("train", lambda: names.append(threading.current_thread()))
     assert names == [threading.current_thread()]
+
+
+def test_after_a_fork_queued_jobs_run_before_new_ones():
+    """M40: the child has none of the parent's threads, but all of its work."""
+    pool = Worker()
+    gate, began, seen = threading.Event(), threading.Event(), []
+    pool.submit("train", lambda: (began.set(), gate.wait()))
+    assert began.wait(10)
+    pool.submit("train", lambda: seen.append("queued"))
+    pool.after_fork()  # from here on, as in a child: the waiting thread is forgotten
+    pool.submit("train", lambda: seen.append("new"))
+    pool.close()
+    gate.set()
+    assert seen == ["queued", "new"]

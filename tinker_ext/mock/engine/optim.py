@@ -71,7 +71,8 @@ class OptimizerState:
             momenta: ``exp_avg`` cut the same way.
 
         Raises:
-            ValueError: the gradient is not finite; nothing has been changed.
+            ValueError: the gradient, or what the step would lead to, is not finite; values and
+                moments are as they were.
         """
         norm = float(np.sqrt(np.square(gradient, dtype=np.float64).sum()))
         if not np.isfinite(norm):
@@ -79,12 +80,25 @@ class OptimizerState:
         clipped = 0 < params.grad_clip_norm < norm
         if clipped:
             gradient *= gradient.dtype.type(params.grad_clip_norm / norm)
+        changed = (values, self.exp_avg, self.exp_avg_sq)
+        earlier = [vector.copy() for vector in changed]
+        before = earlier[0]
         self.step += 1
-        before = values.copy()
-        if isinstance(params, AdamW):
-            self._adamw(values, gradient, params)
-        else:
-            self._dimuon(gradient, params, matrices, momenta)
+        with np.errstate(over="ignore", invalid="ignore"):  # looked for below
+            if isinstance(params, AdamW):
+                self._adamw(values, gradient, params)
+            else:
+                self._dimuon(gradient, params, matrices, momenta)
+        # One infinite number would stay in the model for ever, so such a step is not taken.
+        if not all(np.isfinite(vector).all() for vector in changed):
+            self.step -= 1
+            for vector, old in zip(changed, earlier, strict=True):
+                vector[:] = old
+            raise ValueError(
+                f"a step with learning rate {params.learning_rate:g} and gradient norm {norm:g} "
+                "leaves the range of float32, so it was not taken; lower the learning rate or set "
+                "grad_clip_norm"
+            )
         moved = np.square(values - before, dtype=np.float64).sum()
         return {
             "grad_norm:mean": norm,

@@ -89,7 +89,8 @@ class Adapter:
         """Log-probabilities and loss of the data; changes nothing.
 
         Raises:
-            ValueError: a datum does not fit the loss; the message names it.
+            ValueError: a datum does not fit the loss or its loss is not finite; the message names
+                it.
         """
         return self._run(data, loss_fn, config or {}, None)
 
@@ -102,7 +103,8 @@ class Adapter:
         """Like `forward`, and adds the gradient to the pending one.
 
         Raises:
-            ValueError: a datum does not fit the loss; the pending gradient is unchanged.
+            ValueError: a datum does not fit the loss or its loss is not finite; the pending
+                gradient is unchanged.
         """
         pending = self._gradients
         total = {
@@ -119,7 +121,8 @@ class Adapter:
         """Applies the pending gradient (zero if there is none), then clears it.
 
         Raises:
-            ValueError: the gradient is not finite; it is dropped and the weights stay.
+            ValueError: the gradient or the step is not finite; the gradient is dropped, weights
+                and moments stay.
         """
         lora, state = self._lora, self._optimizer
         gradients, self._gradients = self._gradients, None
@@ -265,9 +268,16 @@ class Adapter:
             given: Any = row.datum.inputs["target_tokens"]
             own = logprobs[i, : len(row.targets)].reshape(np.shape(given)).copy()
             try:
-                elementwise, slope = loss(own, row.datum.inputs, config)
+                with np.errstate(over="ignore", invalid="ignore"):  # looked for below
+                    elementwise, slope = loss(own, row.datum.inputs, config)
             except ValueError as error:
                 raise ValueError(f"data[{row.index}]: {error}") from error
+            # JSON has no word for it, and its gradient would spoil that of all other data.
+            if not (np.isfinite(own).all() and np.isfinite(elementwise).all()):
+                raise ValueError(
+                    f"data[{row.index}]: the loss is not finite; look for infinite or huge numbers "
+                    "among its loss inputs"
+                )
             slopes[i, : len(row.targets)] = slope.reshape(row.targets.shape)
             outputs[row.index] = {"logprobs": own, "elementwise_loss": elementwise}
         return slopes

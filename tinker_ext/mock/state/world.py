@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tinker_ext.mock import forking
 from tinker_ext.mock.base_models import BaseModel, BaseModels
 from tinker_ext.mock.clock import Clock, rfc3339
 from tinker_ext.mock.faults import FaultPlan
@@ -67,6 +68,7 @@ class World:
         self.waiting_for_capacity: list[tuple[Promise, Callable[[], None]]] = []
         self.on_release: Callable[[str], None] = lambda model_id: None
         self._compute: Compute | None = None
+        forking.register(self)
 
     @property
     def compute(self) -> Compute:
@@ -253,6 +255,21 @@ class World:
         self.samplers[sampler_id] = sampler
         session.samplers[number] = sampler_id
         return sampler
+
+    def locks(self) -> list[Any]:
+        """Every lock, in the order in which they are taken: jobs, then the state, then details."""
+        *jobs, guard = self.worker.locks()
+        details = [guard, self.log.lock, self.faults.lock]
+        if self._compute is not None:
+            details.append(self._compute.lock)
+        return [*jobs, self.lock, *details]
+
+    def after_fork(self) -> None:
+        """Go on in a forked child: without the parent's threads and the loops that waited there."""
+        self.worker.after_fork()
+        self.promises.after_fork()
+        for sampler in self.samplers.values():
+            sampler.waiters.clear()
 
     def close(self) -> None:
         """Release waiting polls and end the threads."""

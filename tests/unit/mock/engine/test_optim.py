@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tinker_ext.mock.engine.optim import AdamW, OptimizerState, orthogonalised
+from tinker_ext.mock.engine.optim import AdamW, Dimuon, OptimizerState, orthogonalised
 
 
 def textbook_adamw(values, gradients, p):
@@ -61,6 +61,28 @@ def test_a_gradient_that_is_not_finite_changes_nothing():
     assert state.step == 0
     assert values.tolist() == [1, 1]
     assert not state.exp_avg.any()
+
+
+@pytest.mark.parametrize(
+    ("gradient", "params"),
+    [
+        (1.0, AdamW(learning_rate=1e39)),
+        (1e30, AdamW()),
+        (1e30, Dimuon(learning_rate=1e39)),
+    ],
+)
+def test_a_step_out_of_range_is_not_taken(gradient, params):
+    """M40: huge rates and squares that overflow leave weights, moments and count alone."""
+    state = OptimizerState(4, np.dtype(np.float32))
+    values = np.ones(4, dtype=np.float32)
+    matrices, momenta = {"w": values.reshape(2, 2)}, {"w": state.exp_avg.reshape(2, 2)}
+    state.apply(values, np.ones(4, np.float32), AdamW(), matrices, momenta)
+    before = [v.copy() for v in (values, state.exp_avg, state.exp_avg_sq)]
+    with pytest.raises(ValueError, match="was not taken"):
+        state.apply(values, np.full(4, gradient, np.float32), params, matrices, momenta)
+    assert state.step == 1
+    for now, then in zip((values, state.exp_avg, state.exp_avg_sq), before, strict=True):
+        np.testing.assert_array_equal(now, then)
 
 
 def test_metric_names_have_one_suffix():
