@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 
+from tinker_ext._transport.asgi import InProcessTransport
+
 URL = "http://embedded"
 NAMES = ("embedded", "embedded:", "embedded://")
 
@@ -68,7 +70,7 @@ def transport(app: Any = None) -> Callable[[], httpx.AsyncBaseTransport]:
     """Makes the transport that carries requests straight into an ASGI application."""
 
     def make() -> httpx.AsyncBaseTransport:
-        return httpx.ASGITransport(app=app or application())
+        return InProcessTransport(app or application())
 
     return make
 
