@@ -90,6 +90,8 @@ def _tags(value: Any) -> tuple[str, ...]:
 
 
 def _url(value: str) -> str:
+    if not isinstance(value, str):
+        raise ConfigurationError(f"base_url must be text, not {type(value).__name__}.")
     return value.rstrip("/") or HOSTED_BASE_URL
 
 

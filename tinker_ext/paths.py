@@ -14,6 +14,8 @@ from tinker_ext.errors import InvalidInputError
 
 SCHEME = "tinker://"
 CONSOLE_URL = "https://tinker.thinkingmachines.ai"
+# The address of a page or of a server, pasted where a path belongs.
+_WEB = frozenset({"http", "https"})
 
 CHECKPOINT_KINDS: Mapping[str, Literal["training", "sampler", "external"]] = {
     "weights": "training",
@@ -45,7 +47,9 @@ def parse_checkpoint(path: str) -> CheckpointPath:
         >>> parse_checkpoint("tinker://run-1/weights/0001").checkpoint_id
         'weights/0001'
     """
-    parts = path.removeprefix(SCHEME).split("/") if path.startswith(SCHEME) else []
+    parts: list[str] = []
+    if isinstance(path, str) and path.startswith(SCHEME):
+        parts = path.removeprefix(SCHEME).split("/")
     if len(parts) != 3 or parts[1] not in CHECKPOINT_KINDS:
         kinds = "|".join(CHECKPOINT_KINDS)
         raise InvalidInputError(
@@ -60,13 +64,23 @@ def checkpoint_path(run_id: str, checkpoint_id: str) -> str:
     return f"{SCHEME}{run_id}/{checkpoint_id}"
 
 
-def looks_like_weights(path: str) -> bool:
+def looks_like_weights(path: object) -> bool:
     """Whether `path` names stored weights of some server rather than a bare model name.
 
-    Any `scheme://` counts: other servers store checkpoints under schemes of their own.
+    Any `scheme://` counts but the web's: other servers store checkpoints under schemes of their
+    own. After `tinker://` there must be a run and a name; some servers put no kind between them.
+
+    Example:
+        >>> [looks_like_weights(path) for path in ("tinker://run/final", "tinker://run", "model")]
+        [True, False, False]
     """
+    if not isinstance(path, str):
+        return False
     scheme, separator, rest = path.partition("://")
-    return bool(separator and scheme and rest)
+    if not (separator and scheme and rest) or scheme.lower() in _WEB:
+        return False
+    _, slash, name = rest.rpartition("/")
+    return f"{scheme}://" != SCHEME or bool(slash and name)
 
 
 def checkpoint_url(path: str) -> str:

@@ -24,7 +24,16 @@ def test_parse(path, run, kind, checkpoint):
 
 @pytest.mark.parametrize(
     "path",
-    ["", "x", "tinker://r", "tinker://r/weights", "tinker://r/foo/x", "tinker://r/weights/a/b"],
+    [
+        "",
+        "x",
+        "tinker://r",
+        "tinker://r/weights",
+        "tinker://r/foo/x",
+        "tinker://r/weights/a/b",
+        None,
+        5,
+    ],
 )
 def test_bad_paths(path):
     """M35: anything else is refused with the expected form."""
@@ -34,10 +43,24 @@ def test_bad_paths(path):
 
 @pytest.mark.parametrize(
     ("path", "expected"),
-    [("tinker://r/weights/1", True), ("file:///tmp/x", True), ("org/model", False), ("://", False)],
+    [
+        ("tinker://r/weights/1", True),
+        ("tinker:///weights/1", True),
+        ("tinker://model_1/final", True),
+        ("file:///tmp/x", True),
+        ("s3://bucket", True),
+        ("org/model", False),
+        ("://", False),
+        ("tinker://x", False),
+        ("tinker://x/", False),
+        ("http://a", False),
+        ("HTTPS://a/weights/b", False),
+        (None, False),
+        (5, False),
+    ],
 )
 def test_any_scheme_counts_as_weights(path, expected):
-    """M28: other servers use other path schemes."""
+    """M28: other servers use other path schemes, and paths without a kind."""
     assert paths.looks_like_weights(path) is expected
 
 

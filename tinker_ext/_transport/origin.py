@@ -69,7 +69,10 @@ def split_base_url(url: str) -> tuple[Origin, str]:
         raise ConfigurationError("the base URL must not contain a user name or password")
     if parts.query or parts.fragment:
         raise ConfigurationError("the base URL must not contain a query or a fragment")
-    host = (parts.hostname or "").encode("idna").decode() if parts.hostname else ""
+    try:
+        host = (parts.hostname or "").encode("idna").decode()
+    except UnicodeError:  # an empty or endless label
+        host = ""
     if ":" in host:
         host = f"[{host}]"
     if not _HOST.fullmatch(host):

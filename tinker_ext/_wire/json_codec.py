@@ -39,11 +39,54 @@ _FLOAT32 = float(np.finfo(np.float32).max)
 
 
 def dumps(body: Any) -> bytes:
-    """Compact JSON; numpy arrays are written as they are."""
+    """Compact JSON; numpy arrays are written as they are.
+
+    NaN and infinity become null without a word, and looking for them here would make every sample
+    dearer: what a user gives is checked at the call, where it has no check of its own by
+    `check_json`.
+
+    Raises:
+        InvalidInputError: Something in it has no JSON form.
+    """
     try:
         return orjson.dumps(body, option=_NUMPY)
     except TypeError as error:
         raise InvalidInputError(f"The request cannot be written as JSON: {error}.") from None
+
+
+def check_json(name: str, value: Any) -> None:
+    """Refuse a value of the user's that JSON cannot carry as it is.
+
+    Args:
+        name: How to call it in an error.
+        value: Anything; small, since it is written to be looked at.
+
+    Raises:
+        InvalidInputError: It holds NaN, infinity, or an object without JSON form.
+    """
+    try:
+        text = orjson.dumps(value, option=_NUMPY)
+    except TypeError as error:
+        raise InvalidInputError(f"{name} cannot be written as JSON: {error}.") from None
+    place = _not_finite(value, name) if b"null" in text else None
+    if place is not None:
+        raise InvalidInputError(f"{place}, which JSON cannot carry.")
+
+
+def _not_finite(value: Any, place: str) -> str | None:
+    """Where in a value the first number is that is NaN or infinite, in words."""
+    if isinstance(value, (float, np.floating)):
+        return None if np.isfinite(value) else f"{place} is {value}"
+    if isinstance(value, np.ndarray):
+        finite = value.dtype.kind != "f" or np.isfinite(value).all()
+        return None if finite else f"{place} holds NaN or infinity"
+    if isinstance(value, Mapping):
+        parts = ((f"{place}[{name!r}]", each) for name, each in value.items())
+    elif isinstance(value, (list, tuple)):
+        parts = ((f"{place}[{index}]", each) for index, each in enumerate(value))
+    else:
+        return None
+    return next((found for name, each in parts if (found := _not_finite(each, name))), None)
 
 
 def encode_forward(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ REQUIRED_INPUTS: Mapping[str, tuple[str, ...]] = {
 _PER_POSITION = frozenset(tensors.LIST_DTYPES)
 
 _LARGEST_TOKEN = np.iinfo(np.int32).max  # tokens are int32 on the protobuf wire
+_LARGEST_COUNT = np.iinfo(np.int64).max
 
 
 def check_batch(
@@ -57,7 +58,10 @@ def check_batch(
     """
     if loss_fn not in LOSS_FN_TYPES:
         raise InvalidInputError(f"Unknown loss_fn {loss_fn!r}. Known: {', '.join(LOSS_FN_TYPES)}.")
-    _check_config(loss_fn_config)
+    if loss_fn_config is not None:
+        _check_config(loss_fn_config)
+    if not isinstance(data, (list, tuple)):
+        _check_list(data)
     if len(data) == 0:
         raise InvalidInputError("The batch is empty; pass at least one Datum.")
     for index, datum in enumerate(data):
@@ -66,8 +70,26 @@ def check_batch(
         _check_datum(index, datum, loss_fn, finite=finite, vocab_size=vocab_size)
 
 
-def _check_config(config: Mapping[str, float | str] | None) -> None:
-    for name, value in (config or {}).items():
+def _check_list(data: object) -> None:
+    """Refuse what has no length and no order; a batch is read more than once."""
+    if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
+        return
+    kind = type(data).__name__
+    if isinstance(data, Datum):
+        raise InvalidInputError("data must be a list of Datum, not one Datum; pass [datum].")
+    if isinstance(data, Iterable):
+        raise InvalidInputError(f"data must be a list of Datum, not a {kind}; pass list(data).")
+    raise InvalidInputError(f"data must be a list of Datum, not {kind}.")
+
+
+def _check_config(config: Mapping[str, float | str]) -> None:
+    if not isinstance(config, Mapping):
+        raise InvalidInputError(
+            f"loss_fn_config must be a dict of settings, not {type(config).__name__}."
+        )
+    for name, value in config.items():
+        if not isinstance(name, str):
+            raise InvalidInputError(f"loss_fn_config: the name of a setting is text, not {name!r}.")
         if isinstance(value, str):
             continue
         if not isinstance(value, (int, float, np.number)):
@@ -92,6 +114,8 @@ def _check_datum(
             )
     check_tokens("data[{}].model_input", datum.model_input, index, vocab_size=vocab_size)
     length = _known_length(datum.model_input)
+    if length == 0:
+        raise InvalidInputError(f"data[{index}].model_input is empty; there is nothing to train.")
     for name, value in inputs.items():
         if not isinstance(value, TensorData):
             raise InvalidInputError(
@@ -215,6 +239,9 @@ def check_sample(
 ) -> None:
     """Check the arguments of sample.
 
+    Called for every one of very many samples: each check costs the same for any prompt, but for
+    the one pass over its tokens.
+
     Raises:
         InvalidInputError: Says which argument is wrong.
     """
@@ -224,22 +251,54 @@ def check_sample(
             "use ModelInput.from_ints(tokens)."
         )
     check_tokens("prompt", prompt)
-    if num_samples < 1:
-        raise InvalidInputError(f"num_samples must be at least 1, got {num_samples}.")
-    counts = {
-        "topk_prompt_logprobs": topk_prompt_logprobs,
-        "topk_sample_logprobs": topk_sample_logprobs,
-        "prompt_alt_tokens_k": prompt_alt_tokens_k,
-    }
-    for name, count in counts.items():
-        if count < 0:
-            raise InvalidInputError(f"{name} must be at least 0, got {count}.")
-    if target_prompt_logprobs is not None and (
-        target_prompt_logprobs.dtype != "int64" or len(_dims(target_prompt_logprobs)) != 2
-    ):
-        raise InvalidInputError("target_prompt_logprobs must be int64 with two dimensions.")
+    length = _known_length(prompt)
+    if length == 0:
+        raise InvalidInputError("prompt is empty; pass at least one token.")
+    check_count("num_samples", num_samples, least=1)
+    check_count("topk_prompt_logprobs", topk_prompt_logprobs)
+    check_count("topk_sample_logprobs", topk_sample_logprobs)
+    check_count("prompt_alt_tokens_k", prompt_alt_tokens_k)
+    if target_prompt_logprobs is not None:
+        _check_target_rows(target_prompt_logprobs, length)
     if prompt_logprobs_last_n is not None:
-        if prompt_logprobs_last_n < 1:
-            raise InvalidInputError("prompt_logprobs_last_n must be at least 1.")
+        check_count("prompt_logprobs_last_n", prompt_logprobs_last_n, least=1)
         if not include_prompt_logprobs:
             raise InvalidInputError("prompt_logprobs_last_n needs include_prompt_logprobs=True.")
+
+
+def _check_target_rows(targets: TensorData, length: int | None) -> None:
+    if not isinstance(targets, TensorData):
+        raise InvalidInputError(
+            f"target_prompt_logprobs must be a TensorData, not {type(targets).__name__}."
+        )
+    dims = _dims(targets)
+    if targets.dtype != "int64" or len(dims) != 2:
+        raise InvalidInputError("target_prompt_logprobs must be int64 with two dimensions.")
+    # Row i is about position i + 1: nothing comes before the first token that could predict it.
+    if length is not None and dims[0] != length - 1:
+        raise InvalidInputError(
+            f"target_prompt_logprobs has {dims[0]} rows; a prompt of {length} positions needs "
+            f"{length - 1}, one for every position after the first."
+        )
+
+
+def check_count(name: str, value: int, *, least: int = 0) -> None:
+    """Check a number of things: an integer (numpy's too) from `least` to what 64 bits hold.
+
+    Args:
+        name: How to call it in an error.
+        value: What the user gave.
+        least: The smallest that makes sense.
+
+    Raises:
+        InvalidInputError: It is no integer, or out of range.
+    """
+    # A bool is an int to Python, but nobody means one sample by True.
+    if type(value) is not int and (
+        isinstance(value, bool) or not isinstance(value, (int, np.integer))
+    ):
+        raise InvalidInputError(f"{name} must be an integer, not {value!r}.")
+    if value < least:
+        raise InvalidInputError(f"{name} must be at least {least}, got {value}.")
+    if value > _LARGEST_COUNT:
+        raise InvalidInputError(f"{name} must be at most {_LARGEST_COUNT}, got {value}.")

@@ -12,6 +12,7 @@ from tinker_ext import paths, types
 from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._transport import Reply
 from tinker_ext._wire.operations import operation
+from tinker_ext.clients.arguments import check_ttl
 from tinker_ext.clients.lookups import (
     checkpoint_parts,
     copy_weights,
@@ -146,6 +147,7 @@ class CheckpointMethods:
         return await self._wait(self._set_ttl(tinker_path, ttl_seconds))
 
     def _set_ttl(self, tinker_path: str, ttl_seconds: int | None) -> Coroutine[Any, Any, None]:
+        check_ttl(ttl_seconds)
         low, high = TTL_SECONDS
         if ttl_seconds is not None and not low <= ttl_seconds <= high:
             raise InvalidInputError(f"ttl_seconds must lie in {low} … {high}, got {ttl_seconds}.")
@@ -283,9 +285,10 @@ class CheckpointMethods:
 
 def _run_and_checkpoint(tinker_path: str) -> tuple[str, str]:
     """Run and checkpoint id of a path; some servers have no kind in front of the name."""
-    run_id, _, rest = tinker_path.removeprefix(paths.SCHEME).partition("/")
-    if tinker_path.startswith(paths.SCHEME) and run_id and rest and "/" not in rest:
-        return run_id, rest
+    if isinstance(tinker_path, str) and tinker_path.startswith(paths.SCHEME):
+        run_id, _, rest = tinker_path.removeprefix(paths.SCHEME).partition("/")
+        if run_id and rest and "/" not in rest:
+            return run_id, rest
     parsed = paths.parse_checkpoint(tinker_path)
     return parsed.run_id, parsed.checkpoint_id
 
@@ -297,7 +300,7 @@ def _archived(training_run_id: str, checkpoint_id: str) -> list[str]:
         InvalidInputError: The id has another form.
     """
     op = operation("get_checkpoint_archive_url")
-    bare = "/" not in checkpoint_id
+    bare = isinstance(checkpoint_id, str) and "/" not in checkpoint_id
     named = f"sampler_weights/{checkpoint_id}" if bare else checkpoint_id
     parts = checkpoint_parts(training_run_id, named)
     full = op.url_path(**parts)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from tinker_ext import paths
 from tinker_ext._version import __version__
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.operations import operation
+from tinker_ext.clients.arguments import check_ttl
 from tinker_ext.errors import APIStatusError, ConflictError, InvalidInputError
 from tinker_ext.sessions.workspace import Workspace
 
@@ -60,7 +61,7 @@ def checkpoint_parts(training_run_id: str, checkpoint_id: str) -> dict[str, str]
     Raises:
         InvalidInputError: The id has another form.
     """
-    kind, _, name = checkpoint_id.partition("/")
+    kind, _, name = checkpoint_id.partition("/") if isinstance(checkpoint_id, str) else ("",) * 3
     if not name or "/" in name:
         raise InvalidInputError(
             f"{checkpoint_id!r} is no checkpoint id; it looks like weights/<name>."
@@ -92,7 +93,7 @@ async def set_public(workspace: Workspace, tinker_path: str, public: bool) -> No
             raise
 
 
-async def copy_weights(
+def copy_weights(
     workspace: Workspace,
     path: str,
     *,
@@ -100,8 +101,30 @@ async def copy_weights(
     ttl_seconds: int | None = None,
     weights_access_token: str | None = None,
     into_session: bool = False,
+) -> Coroutine[Any, Any, str]:
+    """Copy weights into a project, or into the run of a session; returns the new path.
+
+    Raises:
+        InvalidInputError: The path or the life of the copy is none; nothing was sent.
+    """
+    if not paths.looks_like_weights(path):
+        raise InvalidInputError(
+            f"path {path!r} is no checkpoint path such as tinker://<run>/weights/<name>."
+        )
+    check_ttl(ttl_seconds)
+    return _copy(
+        workspace, path, destination_project_id, ttl_seconds, weights_access_token, into_session
+    )
+
+
+async def _copy(
+    workspace: Workspace,
+    path: str,
+    destination_project_id: str | None,
+    ttl_seconds: int | None,
+    weights_access_token: str | None,
+    into_session: bool,
 ) -> str:
-    """Copy weights into a project, or into the run of a session; returns the new path."""
     body: dict[str, Any] = {"source_path": path}
     if into_session:
         body["session_id"] = await workspace.session.ensure()

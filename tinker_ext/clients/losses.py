@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from tinker_ext import types
+from tinker_ext.batch.checks import check_batch
 from tinker_ext.clients import loss_graph
 from tinker_ext.errors import FeatureMissingError, InvalidInputError
 from tinker_ext.sessions.workspace import Workspace
@@ -55,13 +56,15 @@ class LossHandle:
         """Refuse a batch, or a client, that this loss cannot be used with.
 
         Raises:
-            InvalidInputError: Says which datum lacks which input, or has it in another rank.
+            InvalidInputError: Says which datum lacks which input, or has it in another rank;
+                or it is no batch at all.
         """
         if session_id != self.session_id:
             raise InvalidInputError(
                 f"The custom loss {self.name} belongs to session {self.session_id}, this client "
                 f"to session {session_id}; create the loss with the service of this client."
             )
+        check_batch(data, "custom")
         for index, datum in enumerate(data):
             for each in self.inputs:
                 # logprobs come with one entry per target.

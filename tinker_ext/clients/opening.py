@@ -13,8 +13,11 @@ import httpx
 
 from tinker_ext import auth
 from tinker_ext._transport import Observer
+from tinker_ext._transport.origin import encode_header, split_base_url
 from tinker_ext.clients import embedded
+from tinker_ext.clients.arguments import check_metadata
 from tinker_ext.config import HOSTED_BASE_URL, Concealed, Config
+from tinker_ext.errors import ConfigurationError, InvalidInputError
 from tinker_ext.futures.link import Link
 from tinker_ext.futures.loop import Runtime, shared_loop
 from tinker_ext.sessions.session import SessionOptions
@@ -22,6 +25,7 @@ from tinker_ext.sessions.workspace import Workspace
 
 _OURS = frozenset({"transport", "observer", "rng", "_runtime"})
 _OLD = frozenset({"timeout", "max_retries", "http_client", "default_headers", "default_query"})
+_WIRES = (None, "", "auto", "json", "proto")
 
 
 def open_workspace(
@@ -57,12 +61,15 @@ def open_workspace(
         rng: Source of jitter.
 
     Raises:
+        ConfigurationError: An argument is wrong: no URL of a server, no such wire, a header or
+            key that would break out of its line.
         TinkerError: The hosted service is meant and there is no usable credential.
     """
+    api_key = concealed(api_key)
+    _check_types(base_url, config, wire, options, http_client)
     settings = config or Config.from_env(base_url=base_url)
-    if api_key:
-        api_key = Concealed(api_key)
-    elif config is not None and config.api_key:
+    _check_headers({**settings.extra_headers(), **(headers or {})})
+    if api_key is None and config is not None and config.api_key:
         api_key = config.api_key.reveal()
     url = base_url or (config.base_url if config is not None else os.environ.get("TINKER_BASE_URL"))
     if not url:
@@ -92,7 +99,12 @@ def open_workspace(
         url = embedded.URL
     else:
         url = url.rstrip("/")
+        split_base_url(url)
         credentials = auth.resolve(api_key, base_url=url)
+        if api_key is None and isinstance(credentials, auth.StaticKey):
+            api_key = concealed(os.environ.get("TINKER_API_KEY"))
+    if api_key is not None:
+        encode_header("X-API-Key", api_key)
     link = Link(
         url,
         credentials,
@@ -107,13 +119,66 @@ def open_workspace(
     return Workspace(link, options, session_id=session_id, description=description)
 
 
+def concealed(api_key: str | None) -> Concealed | None:
+    """The key as text that tracebacks do not show; None for an empty one.
+
+    Raises:
+        ConfigurationError: It is no text.
+    """
+    if api_key is not None and not isinstance(api_key, str):
+        raise ConfigurationError(f"api_key must be text, not {type(api_key).__name__}.")
+    return Concealed(api_key) if api_key else None
+
+
+def _check_types(
+    base_url: object,
+    config: object,
+    wire: object,
+    options: SessionOptions | None,
+    http_client: object,
+) -> None:
+    """Refuse what would fail far from the constructor, in code that expects another type."""
+    if base_url is not None and not isinstance(base_url, str):
+        raise ConfigurationError(f"base_url must be text, not {type(base_url).__name__}.")
+    if config is not None and not isinstance(config, Config):
+        raise ConfigurationError(f"config must be a Config, not {type(config).__name__}.")
+    if wire not in _WIRES:
+        raise ConfigurationError(f"wire must be 'json', 'proto' or None, not {wire!r}.")
+    if http_client is not None and not isinstance(http_client, httpx.AsyncClient):
+        raise ConfigurationError(
+            f"http_client must be an httpx.AsyncClient, not {type(http_client).__name__}."
+        )
+    try:
+        check_metadata(None if options is None else options.user_metadata)
+    except InvalidInputError as error:
+        raise ConfigurationError(error.message) from None
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ConfigurationError(f"header {name!r} must be text, not {type(value).__name__}.")
+        encode_header(name, Concealed(value))
+
+
 def older_arguments(
     kwargs: Mapping[str, Any], headers: Mapping[str, str] | None, config: Config | None
 ) -> tuple[dict[str, str], Config | None]:
-    """Take over what clients of the first era were given, with a warning."""
+    """Take over what clients of the first era were given, with a warning.
+
+    Raises:
+        TypeError: There is no such argument.
+        ConfigurationError: The headers are no mapping.
+    """
     unknown = sorted(set(kwargs) - _OURS - _OLD)
     if unknown:
         raise TypeError(f"ServiceClient has no argument {', '.join(unknown)}")
+    for name, given in (
+        ("default_headers_overrides", headers),
+        ("default_headers", kwargs.get("default_headers")),
+    ):
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigurationError(f"{name} must be a dict, not {type(given).__name__}.")
     merged = dict(headers or {})
     old = sorted(set(kwargs) & _OLD)
     if not old:

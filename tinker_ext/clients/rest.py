@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import orjson
 
 from tinker_ext import auth, paths, types
+from tinker_ext._wire.json_codec import check_json
 from tinker_ext._wire.operations import operation
 from tinker_ext.clients import endings
 from tinker_ext.clients.checkpoints import CheckpointMethods
@@ -241,7 +242,10 @@ class RestClient(CheckpointMethods):
 
     def _search(self, request: SessionSearchRequest) -> Coroutine[Any, Any, SessionSearchResponse]:
         warnings.warn("search_sessions is experimental.", ExperimentalWarning, stacklevel=3)
+        if isinstance(request, type) or not hasattr(request, "to_dict"):
+            raise InvalidInputError(f"request must be a SessionSearchRequest, not {request!r}.")
         body = {"user_metadata": {}, "owner": {"type": "own"}, "limit": 50, **request.to_dict()}
+        check_json("request", body)
         return self._look("search_sessions", body=body)
 
     def assign_session_project(self, session_id: str, project_id: str) -> Future[None]:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from tinker_ext import paths
 from tinker_ext._wire.requests import PLAIN, SampleOptions
 from tinker_ext.batch.checks import check_sample
+from tinker_ext.clients.arguments import check_base_model, check_retry_config
 from tinker_ext.clients.cloning import Numbers, join, new_clone_id
 from tinker_ext.errors import (
     FeatureMissingError,
@@ -122,8 +123,10 @@ class SamplingClient:
         """Make a client of saved weights, a base model, or an existing sampling session.
 
         Raises:
-            InvalidInputError: Not exactly one of them is given, or the path is none.
+            InvalidInputError: Not exactly one of them is given, or the path is none, or an
+                argument has the wrong type.
         """
+        check_retry_config(retry_config)
         if sampling_session_id is None:
             _address(model_path, base_model)
         return AwaitableConcurrentFuture(
@@ -184,7 +187,8 @@ class SamplingClient:
             include_prompt_logprobs: Also return the log-probability of every prompt token.
             topk_prompt_logprobs: Also return this many likeliest tokens per prompt position.
             topk_sample_logprobs: The same per sampled position.
-            target_prompt_logprobs: Token ids (positions × k) whose logprobs to return.
+            target_prompt_logprobs: Token ids whose logprobs to return, k for every position
+                after the first: row i is about position i + 1.
             prompt_alt_tokens_k: Also return this many alternatives per prompt position.
             prompt_logprobs_last_n: Prompt logprobs of the last positions only.
 
@@ -260,6 +264,9 @@ class SamplingClient:
         Args:
             prompt: The tokens to score.
             prompt_logprobs_last_n: Score the last positions only.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
         """
         return self._score(prompt, prompt_logprobs_last_n)
 
@@ -375,7 +382,15 @@ class SamplingClient:
         Args:
             handle: The text.
             api_key: Credential; by default the one this process is configured with.
+
+        Raises:
+            InvalidInputError: The text is no handle.
         """
+        if not isinstance(handle, str):
+            raise InvalidInputError(
+                f"handle must be the text that get_sampler_handle gave, not "
+                f"{type(handle).__name__}."
+            )
         from tinker_ext.clients.handles import decode_handle, revive
 
         return revive(decode_handle(handle), api_key)
@@ -430,6 +445,7 @@ def _address(model_path: str | None, base_model: str | None) -> Mapping[str, str
         return {"model_path": model_path}
     if base_model is None:
         raise InvalidInputError("Pass model_path or base_model.")
+    check_base_model(base_model)
     return {"base_model": base_model}
 
 

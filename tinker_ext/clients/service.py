@@ -10,17 +10,24 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tinker_ext import paths
 from tinker_ext._wire.dialects import Dialect
+from tinker_ext._wire.json_codec import check_json
 from tinker_ext.clients import endings, journaling, models
-from tinker_ext.clients.arguments import check_state_path, lora_config
+from tinker_ext.clients.arguments import (
+    check_base_model,
+    check_metadata,
+    check_optimizer,
+    check_state_path,
+    lora_config,
+)
 from tinker_ext.clients.journaling import Resumption
 from tinker_ext.clients.lookups import copy_weights
 from tinker_ext.clients.losses import LossHandle, LossShelf, PerDatumLossFn
-from tinker_ext.clients.opening import older_arguments, open_workspace
+from tinker_ext.clients.opening import concealed, older_arguments, open_workspace
 from tinker_ext.clients.rest import RestClient
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.clients.watching import BudgetLike, PricesLike, RunLogLike, put_watchers
-from tinker_ext.config import Concealed, Config
+from tinker_ext.config import Config
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.futures.pending import PendingOperation, QueueObserver
@@ -65,6 +72,8 @@ class ServiceClient:
             every attempt), `rng`; and the arguments of older clients, which are deprecated.
 
     Raises:
+        ConfigurationError: An argument is wrong: a base URL that is none or holds a password, an
+            unknown wire, a header or key with a line break, a budget that is none.
         TinkerError: The hosted service is meant and no usable credential was found.
 
     Example:
@@ -94,7 +103,7 @@ class ServiceClient:
         journal: str | os.PathLike[str] | Journal | None = None,
         **kwargs: Any,
     ) -> None:
-        api_key = Concealed(api_key) if api_key else None
+        api_key = concealed(api_key)
         headers, config = older_arguments(kwargs, default_headers_overrides, config)
         self._workspace = open_workspace(
             base_url=base_url,
@@ -212,7 +221,13 @@ class ServiceClient:
             train_unembed: Whether the output layer does.
             user_metadata: Kept with the run.
             optimizer: Optimizer family; AdamW by default.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
         """
+        check_base_model(base_model)
+        check_metadata(user_metadata)
+        check_optimizer(optimizer)
         lora = lora_config(rank, seed, train_mlp, train_attn, train_unembed)
         return self._workspace.submit(
             models.create(self._workspace, base_model, lora, user_metadata, optimizer)
@@ -230,6 +245,9 @@ class ServiceClient:
         optimizer: OptimizerConfig | None = None,
     ) -> TrainingClient:
         """Async form of `create_lora_training_client`."""
+        check_base_model(base_model)
+        check_metadata(user_metadata)
+        check_optimizer(optimizer)
         lora = lora_config(rank, seed, train_mlp, train_attn, train_unembed)
         return await self._workspace.submit(
             models.create(self._workspace, base_model, lora, user_metadata, optimizer)
@@ -251,6 +269,9 @@ class ServiceClient:
             user_metadata: Kept with the new run.
             weights_access_token: Token for weights of somebody else.
             optimizer: Optimizer family; that of the saved run by default.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
         """
         return self._workspace.submit(
             self._from_state(path, base_model, user_metadata, weights_access_token, optimizer)
@@ -307,6 +328,10 @@ class ServiceClient:
         if isinstance(second, dict):
             # The second argument was the metadata in the first era.
             base_model, user_metadata = None, user_metadata or second
+        if base_model is not None:
+            check_base_model(base_model)
+        check_metadata(user_metadata)
+        check_optimizer(optimizer)
         return models.from_state(
             self._workspace,
             path,
@@ -333,6 +358,7 @@ class ServiceClient:
         Returns:
             The training client and the step to go on with; None when there is no run yet.
         """
+        check_metadata(user_metadata)
         work = journaling.resume(self._workspace, reattach, user_metadata)
         return self._workspace.submit(work).result()
 
@@ -340,6 +366,7 @@ class ServiceClient:
         self, *, reattach: bool = True, user_metadata: dict[str, str] | None = None
     ) -> Resumption | None:
         """Async form of `resume`."""
+        check_metadata(user_metadata)
         work = journaling.resume(self._workspace, reattach, user_metadata)
         return await self._workspace.submit(work)
 
@@ -349,7 +376,12 @@ class ServiceClient:
         Args:
             step: Its number, counted from 0.
             notes: JSON values to get back from `resume`.
+
+        Raises:
+            InvalidInputError: A note has no JSON form; or no run is written down.
         """
+        if notes is not None:
+            check_json("notes", dict(notes))
         self._workspace.submit(journaling.complete_step(self._workspace, step, notes)).result()
 
     # -- sampling clients ------------------------------------------------------------------
@@ -368,6 +400,9 @@ class ServiceClient:
             base_model: Name of a base model; one of the two is needed.
             retry_config: How the client retries.
             record_stability_info: Ask the server to record stability information.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
         """
         return SamplingClient.create(
             self._workspace,
@@ -425,7 +460,11 @@ class ServiceClient:
         ttl_seconds: int | None = None,
         weights_access_token: str | None = None,
     ) -> AwaitableConcurrentFuture[str]:
-        """Copy weights into the project of this session; the future gives the new path."""
+        """Copy weights into the project of this session; the future gives the new path.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
+        """
         return AwaitableConcurrentFuture(
             self._workspace.submit(
                 copy_weights(

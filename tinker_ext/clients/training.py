@@ -12,7 +12,9 @@ from tinker_ext._wire import requests
 from tinker_ext.batch import custom_loss
 from tinker_ext.clients import weights
 from tinker_ext.clients.arguments import (
+    check_metadata,
     check_name,
+    check_ttl,
     external_weights,
     loss_function,
     named_sampler,
@@ -158,6 +160,9 @@ class TrainingClient:
 
         Returns:
             Future of the outputs; `loss:sum` is your loss.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
         """
         function = loss_function(loss_fn, loss_type_input)
         if isinstance(loss_fn, LossHandle):
@@ -194,6 +199,9 @@ class TrainingClient:
 
         Returns:
             Future of the step's metrics.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
         """
         params = step_params(optim_params, adam_params)
         return self._submission.send("optim_step", requests.optim_step(self.model_id, params))
@@ -223,8 +231,13 @@ class TrainingClient:
 
         Returns:
             Future of the reply, whose `path` loads the state again.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
         """
         check_name(name)
+        check_ttl(ttl_seconds)
+        check_metadata(user_metadata)
         body = requests.save_weights(self.model_id, name, ttl_seconds, overwrite, user_metadata)
         return self._submission.send("save_weights", body)
 
@@ -277,8 +290,13 @@ class TrainingClient:
 
         Returns:
             Future of the reply, whose `path` goes to `create_sampling_client`.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
         """
         check_name(name)
+        check_ttl(ttl_seconds)
+        check_metadata(user_metadata)
         body = requests.save_weights_for_sampler(
             self.model_id, name=name, ttl_seconds=ttl_seconds, user_metadata=user_metadata
         )
@@ -305,8 +323,12 @@ class TrainingClient:
             name: Name of the checkpoint within this run.
             ttl_seconds: Life of the checkpoint; None keeps it.
             age_encryption_recipients: Encrypt the files for these age recipients.
+
+        Raises:
+            InvalidInputError: An argument is wrong; nothing was sent.
         """
         check_name(name)
+        check_ttl(ttl_seconds)
         body = requests.save_weights_external(
             self.model_id, name, ttl_seconds, age_encryption_recipients
         )

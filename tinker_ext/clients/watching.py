@@ -44,7 +44,7 @@ def put_watchers(
         telemetry: On or off; None leaves it to the configuration.
 
     Raises:
-        ConfigurationError: The budget or the price table is wrong.
+        ConfigurationError: The budget, the price table or the run log is none.
     """
     observers, watchers = workspace.link.observers, workspace.watchers
     _show_log(workspace.link.config.log_level)
@@ -91,8 +91,14 @@ def _ledger(budget: BudgetLike | None, prices: PricesLike | None) -> Ledger:
             budget = Budget(**limits)
         except TypeError:
             raise ConfigurationError(
-                f"A budget has tokens, train, prefill, sample and cost, not {sorted(limits)}."
+                f"A budget has tokens, train, prefill, sample and cost, not {list(limits)}."
             ) from None
+    if not isinstance(budget, Budget | None):
+        raise ConfigurationError(
+            f"budget must be a number of tokens or a Budget, not {type(budget).__name__}."
+        )
+    if not isinstance(prices, Prices | None):
+        raise ConfigurationError(f"prices must be a file or Prices, not {type(prices).__name__}.")
     return Ledger(budget, prices)
 
 
@@ -100,6 +106,10 @@ def _record(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
     from tinker_ext.runlog import RunLog
     from tinker_ext.telemetry.recording import Recorder
 
+    if not isinstance(run_log, RunLog | str | os.PathLike):
+        raise ConfigurationError(
+            f"run_log must be a file, a directory or a RunLog, not {type(run_log).__name__}."
+        )
     log = run_log if isinstance(run_log, RunLog) else RunLog(run_log)
     recorder = Recorder(log, ledger, workspace.runtime.time)
     workspace.link.observers.add(recorder)

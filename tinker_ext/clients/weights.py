@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tinker_ext._wire import requests
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.payload import Payload, small
-from tinker_ext.clients.arguments import check_state_path
+from tinker_ext.clients.arguments import check_retry_config, check_state_path
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.submission import Submission
 from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
@@ -57,7 +57,12 @@ def sampler_of_now(
     retry_config: RetryConfig | None,
     record_stability_info: bool,
 ) -> AwaitableConcurrentFuture[SamplingClient]:
-    """Save the weights without a name and make a sampling client of them."""
+    """Save the weights without a name and make a sampling client of them.
+
+    Raises:
+        InvalidInputError: The retry configuration is none.
+    """
+    check_retry_config(retry_config)
     if name is not None:
         warnings.warn(
             "`name` is ignored: these weights have none. Use save_weights_for_sampler.",

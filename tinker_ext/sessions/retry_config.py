@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
+import math
+import operator
+import sys
 from typing import Any
 
 import attrs
 import httpx
 
-from tinker_ext.errors import APIConnectionError, RetryableException
+from tinker_ext.errors import APIConnectionError, ConfigurationError, RetryableException
 
 RETRYABLE = (TimeoutError, APIConnectionError, httpx.TimeoutException, RetryableException)
 
 _REFUSED_FOR_NOW = frozenset({402, 429})
 _MOST_DOUBLINGS = 62
+
+
+def _connections(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ConfigurationError(f"max_connections must be an integer or None, not {value!r}.")
+    if value <= 0:
+        raise ConfigurationError(f"max_connections must be more than 0, got {value}")
+    return operator.index(value)
+
+
+def _number(name: str, default: float, *, endless: bool = False) -> Any:
+    """A field for a number of at least 0; an `endless` one may be infinite."""
+
+    def convert(value: Any) -> float:
+        if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+            raise ConfigurationError(f"{name} must be a number, not {value!r}.")
+        number = float(value)
+        if not number >= 0 or (number == math.inf and not endless):
+            wanted = "at least 0" if endless else "at least 0 and finite"
+            raise ConfigurationError(f"{name} must be {wanted}, got {number}.")
+        return number
+
+    return attrs.field(default=default, converter=convert)
+
+
+def _errors(value: Any) -> tuple[type[Exception], ...]:
+    kinds = (value,) if isinstance(value, type) else value
+    if not isinstance(kinds, (tuple, list, set, frozenset)) or not all(
+        isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds
+    ):
+        raise ConfigurationError(f"retryable_exceptions must be a tuple of errors, not {value!r}.")
+    return tuple(kinds)
 
 
 @attrs.frozen
@@ -37,25 +74,25 @@ class RetryConfig:
         retryable_exceptions: Errors after which a sample is sent again. 408, 409 and 5xx always
             are; a request that failed on the server is with `RequestFailedError` in the tuple.
 
+    Raises:
+        ConfigurationError: A value has the wrong type or is out of range.
+
     Example:
         >>> config = RetryConfig(max_connections=8, retry_delay_base=1.0, jitter_factor=0.0)
         >>> [config.delay(failures, 0.5) for failures in (1, 2, 3, 9)]
         [1.0, 2.0, 4.0, 10.0]
     """
 
-    max_connections: int | None = attrs.field(default=1000)
-    progress_timeout: float = 7200.0
-    retry_delay_base: float = 0.5
-    retry_delay_max: float = 10.0
-    jitter_factor: float = 0.25
+    max_connections: int | None = attrs.field(default=1000, converter=_connections)
+    progress_timeout: float = _number("progress_timeout", 7200.0, endless=True)
+    retry_delay_base: float = _number("retry_delay_base", 0.5)
+    retry_delay_max: float = _number("retry_delay_max", 10.0, endless=True)
+    jitter_factor: float = _number("jitter_factor", 0.25)
     enable_retry_logic: bool = True
     enable_stuck_detection: bool = True
-    retryable_exceptions: tuple[type[Exception], ...] = RETRYABLE
-
-    @max_connections.validator
-    def _check(self, _: object, value: int | None) -> None:
-        if value is not None and value <= 0:
-            raise ValueError(f"max_connections must be more than 0, got {value}")
+    retryable_exceptions: tuple[type[Exception], ...] = attrs.field(
+        default=RETRYABLE, converter=_errors
+    )
 
     def delay(self, failures: int, chance: float) -> float:
         """Pause after so many failures in a row; `chance` in 0…1 picks the jitter."""
@@ -77,8 +114,12 @@ class RetryConfig:
 
 def portable(config: RetryConfig) -> dict[str, Any]:
     """The settings that fit into JSON: all but the exception types."""
-    return {
+    values = {
         field.name: getattr(config, field.name)
         for field in attrs.fields(RetryConfig)
         if field.name != "retryable_exceptions"
+    }
+    # JSON has no infinity; nobody outlives the largest number of seconds either.
+    return {
+        name: sys.float_info.max if value == math.inf else value for name, value in values.items()
     }

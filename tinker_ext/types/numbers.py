@@ -10,8 +10,11 @@ import attrs
 
 from tinker_ext.errors import InvalidInputError
 
+# What 64 bits hold, with or without a sign; JSON writers carry no more.
+_LEAST, _MOST = -(2**63), 2**64 - 1
 
-def whole(name: str, *, least: int | None = None) -> Callable[[Any], int]:
+
+def whole(name: str, *, least: int = _LEAST) -> Callable[[Any], int]:
     """A converter to int that refuses fractions, booleans, text and values below `least`."""
 
     def convert(value: Any) -> int:
@@ -20,14 +23,16 @@ def whole(name: str, *, least: int | None = None) -> Callable[[Any], int]:
                 return convert(int(value))
             raise InvalidInputError(f"{name} must be a whole number, not {value!r}.")
         number = int(value)
-        if least is not None and number < least:
+        if number < least:
             raise InvalidInputError(f"{name} must be at least {least}, got {number}.")
+        if number > _MOST:
+            raise InvalidInputError(f"{name} must be at most {_MOST}, got {number}.")
         return number
 
     return convert
 
 
-def optional_integer(name: str, *, least: int | None = None) -> Callable[[Any], int | None]:
+def optional_integer(name: str, *, least: int = _LEAST) -> Callable[[Any], int | None]:
     """Like `whole`, but None stays None."""
     convert = whole(name, least=least)
     return lambda value: None if value is None else convert(value)
@@ -69,7 +74,7 @@ def number_field(
     return attrs.field(default=default, converter=finite(name, least=least, most=most, below=below))
 
 
-def integer_field(name: str, default: int | None, *, least: int | None = None) -> Any:
+def integer_field(name: str, default: int | None, *, least: int = _LEAST) -> Any:
     """An attrs field with a default that holds a whole number; None only if that is the default."""
     make = optional_integer if default is None else whole
     return attrs.field(default=default, converter=make(name, least=least))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 import attrs
@@ -17,26 +17,36 @@ from tinker_ext.types.tensor_data import TensorData
 
 TopkList: TypeAlias = list[list[tuple[int, float]] | None]
 
+_LARGEST_TOKEN = 2**31 - 1  # tokens are int32 on the wire
+
 EMPTY_CELL = -99999.0
 """Log-probability of a cell of a top-k table that holds no token."""
 
 
 def _stop(value: Any) -> str | list[str] | list[int] | None:
-    if value is None or isinstance(value, str):
+    if value is None or (isinstance(value, str) and value):
         return value
-    try:
-        items = list(value)
-    except TypeError:
-        items = None
-    if items is not None and all(isinstance(item, str) for item in items):
-        return items
-    if items is not None and all(
-        hasattr(item, "__index__") and not isinstance(item, bool) for item in items
-    ):
-        return [int(item) for item in items]
+    # These can be listed too, as keys, numbers or letters, which nobody means.
+    if not isinstance(value, (Mapping, bytes, bytearray, str)):
+        try:
+            items = list(value)
+        except TypeError:
+            items = [None]
+        if all(isinstance(item, str) and item for item in items):
+            return items
+        if all(hasattr(item, "__index__") and not isinstance(item, bool) for item in items):
+            return [_stop_token(int(item)) for item in items]
+    if value == "" or (isinstance(value, (list, tuple)) and "" in value):
+        raise InvalidInputError("stop must not be an empty text; an empty list stops at nothing.")
     raise InvalidInputError(
         f"stop must be a string, a list of strings or a list of token ids, not {value!r}."
     )
+
+
+def _stop_token(token: int) -> int:
+    if not 0 <= token <= _LARGEST_TOKEN:
+        raise InvalidInputError(f"stop: token {token} is outside 0 … {_LARGEST_TOKEN}.")
+    return token
 
 
 @attrs.frozen(kw_only=True)

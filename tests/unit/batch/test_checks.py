@@ -74,12 +74,37 @@ def test_infinity_depends_on_the_wire():
         (([1], "ppo"), "not a Datum"),
         (([datum(**RL)], "ppo", {"clip": float("nan")}), "clip"),
         (([datum(**RL)], "ppo", {"clip": None}), "clip"),
+        (([datum(**RL)], "ppo", "abc"), "loss_fn_config must be a dict"),
+        (([datum(**RL)], "ppo", [1]), "loss_fn_config must be a dict"),
+        (([datum(**RL)], "ppo", {1: 1.0}), "loss_fn_config"),
+        ((None, "ppo"), "list of Datum, not NoneType"),
+        ((5, "ppo"), "list of Datum, not int"),
+        ((datum(**RL), "ppo"), "not one Datum"),
+        (((each for each in [datum(**RL)]), "ppo"), "pass list"),
+        (({"a": 1}, "ppo"), "not a Datum"),
+        (("ab", "ppo"), "not a Datum"),
+        (([datum(tokens=(), **{name: [] for name in RL})], "ppo"), r"data\[0\].*is empty"),
+        (([datum(**RL), Datum(ModelInput.empty(), {})], "custom"), r"data\[1\].*is empty"),
     ],
 )
 def test_bad_calls(arguments, message):
-    """M3: an empty batch, a typo in the loss and bad settings are named."""
+    """M3: what is no batch, a typo in the loss and bad settings are named."""
     with pytest.raises(InvalidInputError, match=message):
         check_batch(*arguments)
+
+
+def test_any_sequence_is_a_batch():
+    """M3: a tuple and a sequence of the user's own are as good as a list."""
+
+    class Rows:
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, index):
+            return [datum(**RL)][index]
+
+    check_batch((datum(**RL),), "ppo")
+    check_batch(Rows(), "ppo")
 
 
 def test_vocabulary():
@@ -108,16 +133,35 @@ PROMPT = ModelInput.from_ints([1])
 FLAT = TensorData(data=[1], dtype="int64")
 
 
+def rows(count):
+    return TensorData(data=np.ones((count, 2), np.int64))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"num_samples": 0}, "num_samples"),
+        ({"num_samples": "2"}, "num_samples must be an integer"),
+        ({"num_samples": None}, "num_samples"),
+        ({"num_samples": [1]}, "num_samples"),
+        ({"num_samples": 1.5}, "num_samples"),
+        ({"num_samples": True}, "num_samples"),
+        ({"num_samples": 2**63}, "num_samples must be at most"),
         ({"prompt": [1, 2]}, "from_ints"),
+        ({"prompt": ModelInput.empty()}, "prompt is empty"),
+        ({"prompt": ModelInput.from_ints([])}, "prompt is empty"),
         ({"prompt": ModelInput.from_ints([-1])}, "token -1"),
         ({"topk_prompt_logprobs": -1}, "topk_prompt_logprobs"),
         ({"topk_sample_logprobs": -1}, "topk_sample_logprobs"),
         ({"prompt_alt_tokens_k": -1}, "prompt_alt_tokens_k"),
+        ({"topk_prompt_logprobs": 2.5}, "topk_prompt_logprobs"),
+        ({"topk_sample_logprobs": "3"}, "topk_sample_logprobs"),
+        ({"topk_sample_logprobs": None}, "topk_sample_logprobs"),
+        ({"prompt_alt_tokens_k": True}, "prompt_alt_tokens_k"),
         ({"target_prompt_logprobs": FLAT}, "two dimensions"),
+        ({"target_prompt_logprobs": [[1, 2]] * 3}, "must be a TensorData, not list"),
+        ({"target_prompt_logprobs": rows(2)}, "has 2 rows.*1 positions needs 0"),
+        ({"prompt_logprobs_last_n": "1", "include_prompt_logprobs": True}, "prompt_logprobs"),
         ({"prompt_logprobs_last_n": 0, "include_prompt_logprobs": True}, "at least 1"),
         ({"prompt_logprobs_last_n": 1}, "include_prompt_logprobs"),
     ],
@@ -129,12 +173,27 @@ def test_bad_sample_arguments(arguments, message):
 
 
 def test_good_sample_arguments():
-    """M16: valid arguments pass."""
-    table = TensorData(data=[1, 2], dtype="int64", shape=[1, 2])
+    """M16: valid arguments pass, numpy's integers among them."""
     check_sample(
-        PROMPT,
-        2,
+        ModelInput.from_ints([1, 2]),
+        np.int32(2),
         include_prompt_logprobs=True,
-        prompt_logprobs_last_n=1,
-        target_prompt_logprobs=table,
+        topk_prompt_logprobs=np.int64(2),
+        prompt_logprobs_last_n=np.int64(1),
+        target_prompt_logprobs=rows(1),
     )
+
+
+def test_sparse_targets_count_their_rows():
+    """M23: the shape the cookbook asks in, one row for every position after the first, passes."""
+    targets = np.array([[-1, -1], [5, 6]], np.int64)
+    sparse = TensorData.compressed(targets, pad_value=-1)
+    check_sample(ModelInput.from_ints([1, 2, 3]), 1, target_prompt_logprobs=sparse)
+    with pytest.raises(InvalidInputError, match="2 rows"):
+        check_sample(ModelInput.from_ints([1, 2]), 1, target_prompt_logprobs=sparse)
+
+
+def test_prompts_of_unknown_length_are_left_to_the_server():
+    """M10: an image without a declared length is neither empty nor short of rows."""
+    prompt = ModelInput(chunks=[ImageChunk(data=b"x", format="png")])
+    check_sample(prompt, 1, target_prompt_logprobs=rows(7))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 import pytest
-from in_process import client, run
+from in_process import client, datum, run
 from stub_server import StubServer
 
 from tinker_ext.clients.loss_graph import check_metric
-from tinker_ext.clients.losses import read_inputs
+from tinker_ext.clients.losses import LossHandle, read_inputs
 from tinker_ext.errors import InvalidInputError
 
 
@@ -21,6 +21,14 @@ def test_inputs_are_the_parameters_in_their_order():
     """M15: names of the parameters with the declared ranks, logprobs first."""
     inputs = read_inputs(loss, {"advantages": 0, "logprobs": 2})
     assert [(each.name, each.rank) for each in inputs] == [("logprobs", 2), ("advantages", 0)]
+
+
+@pytest.mark.parametrize("data", [None, datum(), (each for each in ()), [1], []])
+def test_a_handle_refuses_what_is_no_batch(data):
+    """M38: as a plain loss does, with an error that says what to pass."""
+    handle = LossHandle("loss", read_inputs(loss, {"logprobs": 1, "advantages": 1}), "S", None)
+    with pytest.raises(InvalidInputError, match=r"data|batch"):
+        handle.check(data, "S")
 
 
 def test_without_torch_the_error_says_what_to_do(monkeypatch):

@@ -8,10 +8,11 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from tinker_ext import SamplingClient, ServiceClient, TrainingClient
+from tinker_ext import AdminClient, RestClient, SamplingClient, ServiceClient, TrainingClient
+from tinker_ext._wire.dialects import Wire
 from tinker_ext.clients import embedded
-from tinker_ext.config import HOSTED_BASE_URL
-from tinker_ext.errors import InvalidInputError, TinkerError
+from tinker_ext.config import HOSTED_BASE_URL, Config
+from tinker_ext.errors import ConfigurationError, InvalidInputError, TinkerError
 
 
 @pytest.fixture(autouse=True)
@@ -104,3 +105,97 @@ def test_mistakes_at_the_constructor():
     with pytest.raises(InvalidInputError):
         service.create_training_client_from_state("tinker://r/sampler_weights/x")
     service.close("success").result(5)
+
+
+PASSWORD = "hunter2-hunter2-hunter2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"base_url": 5}, "base_url must be text"),
+        ({"base_url": "localhost:8000"}, "http://"),
+        ({"base_url": "server"}, "http://"),
+        ({"base_url": "ftp://x"}, "ftp"),
+        ({"base_url": "http://"}, "no valid host"),
+        ({"base_url": "http://a..b"}, "no valid host"),
+        ({"base_url": "http://x:port"}, "base URL"),
+        ({"base_url": "http://x/?a=b"}, "query"),
+        ({"base_url": f"http://user:{PASSWORD}@x"}, "password"),
+        ({"config": {}}, "config must be a Config"),
+        ({"config": Config(base_url="ftp://x")}, "ftp"),
+        ({"wire": "xml"}, "wire"),
+        ({"wire": 5}, "wire"),
+        ({"api_key": 5}, "api_key must be text"),
+        ({"api_key": f"{PASSWORD}\nX-Other: 1"}, "X-API-Key"),
+        ({"config": Config(api_key=f"{PASSWORD}\n")}, "X-API-Key"),
+        ({"config": Config(cloudflare_client_id=f"{PASSWORD}\n")}, "CF-Access-Client-Id"),
+        ({"default_headers_overrides": {"X-A": f"{PASSWORD}\r\nX-B: 1"}}, "X-A"),
+        ({"default_headers_overrides": {"X A": "1"}}, "X A"),
+        ({"default_headers_overrides": {"X-A": 1}}, "X-A"),
+        ({"default_headers_overrides": "X-A"}, "default_headers_overrides"),
+        ({"default_headers": "X-A"}, "default_headers"),
+        ({"user_metadata": "x"}, "user_metadata"),
+        ({"user_metadata": {1: "x"}}, "user_metadata"),
+        ({"user_metadata": {"a": float("nan")}}, "user_metadata"),
+        ({"budget": "x"}, "budget"),
+        ({"budget": 1.5}, "budget"),
+        ({"budget": {1: 2}}, "budget"),
+        ({"prices": 5}, "prices"),
+        ({"run_log": 5}, "run_log"),
+        ({"on_event": 5}, "on_event"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_wrong_settings_are_refused_by_the_constructor(arguments, message):
+    """M38: not by the first call; and no error shows a secret."""
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        ServiceClient(**{"base_url": "http://x", "api_key": "k", **_without_key(arguments)})
+    assert PASSWORD not in repr(caught.value) + str(caught.value)
+
+
+def _without_key(arguments):
+    """The arguments, letting the settings of a Config count where it has them."""
+    config = arguments.get("config")
+    if not isinstance(config, Config):
+        return arguments
+    alone = {"base_url": None} if config.base_url.startswith("ftp") else {}
+    return {"api_key": None if config.api_key else "k", **alone, **arguments}
+
+
+@pytest.mark.parametrize("cls", [RestClient, AdminClient])
+def test_other_clients_refuse_the_same(cls):
+    """M38: every client that opens a connection of its own looks at what it is given."""
+    for arguments in ({"base_url": "ftp://x"}, {"base_url": 5}, {"api_key": b"k"}):
+        with pytest.raises(ConfigurationError):
+            cls(**{"base_url": "http://x", "api_key": "k", **arguments})
+
+
+def test_wrong_settings_of_the_environment(monkeypatch):
+    """M38: the environment is looked at like arguments are."""
+    monkeypatch.setenv("TINKER_BASE_URL", "localhost:8000")
+    with pytest.raises(ConfigurationError, match="http://"):
+        ServiceClient(api_key="k")
+    monkeypatch.setenv("TINKER_BASE_URL", "http://x")
+    monkeypatch.setenv("TINKER_API_KEY", f"{PASSWORD}\nX-Other: 1")
+    with pytest.raises(ConfigurationError, match="X-API-Key") as caught:
+        ServiceClient()
+    assert PASSWORD not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"base_url": "embedded"},
+        {"base_url": "embedded:"},
+        {"base_url": "embedded://"},
+        {"base_url": "https://x:8443/services/prod/", "wire": "auto"},
+        {"base_url": "http://[::1]:8000", "wire": "proto"},
+        {"base_url": "http://x", "wire": Wire.JSON},
+        {"base_url": "http://x", "config": Config(), "user_metadata": {"a": "b"}},
+        {"base_url": "http://x", "default_headers_overrides": {"X-A": "caf\xe9"}},
+    ],
+)
+def test_good_settings_pass(arguments):
+    """M33: names of the embedded server, ports, paths, IPv6 and wires are taken."""
+    ServiceClient(api_key="k", **arguments).close().result(5)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 
 import httpx
+import numpy as np
 import pytest
 from in_process import client, run
 from stub_server import StubServer
@@ -14,11 +16,12 @@ from tinker_ext import ModelInput, SamplingParams
 from tinker_ext.errors import (
     APIConnectionError,
     BadRequestError,
+    ConfigurationError,
     FutureExpiredError,
     InternalServerError,
     RequestFailedError,
 )
-from tinker_ext.sessions.retry_config import RETRYABLE, RetryConfig
+from tinker_ext.sessions.retry_config import RETRYABLE, RetryConfig, portable
 
 PROMPT = ModelInput.from_ints([1, 2])
 PARAMS = SamplingParams(max_tokens=1)
@@ -233,6 +236,50 @@ def test_stuck_detection_can_be_off(who):
             return future.done()
 
     assert not run(scenario)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"max_connections": "x"},
+        {"max_connections": 1.5},
+        {"max_connections": True},
+        {"progress_timeout": float("nan")},
+        {"progress_timeout": "60"},
+        {"progress_timeout": None},
+        {"progress_timeout": -1},
+        {"retry_delay_base": -1},
+        {"retry_delay_base": float("inf")},
+        {"retry_delay_max": float("nan")},
+        {"jitter_factor": -0.5},
+        {"retryable_exceptions": "TimeoutError"},
+        {"retryable_exceptions": (5,)},
+        {"retryable_exceptions": None},
+    ],
+)
+def test_wrong_settings_are_named(wrong):
+    """M38: by the constructor, not by the sample that fails first."""
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        RetryConfig(**wrong)
+
+
+def test_settings_in_other_forms():
+    """M16: numpy's numbers, one error or a list of them mean what they say."""
+    config = RetryConfig(
+        max_connections=np.int64(4), progress_timeout=60, retryable_exceptions=[TimeoutError]
+    )
+    assert config == RetryConfig(
+        max_connections=4, progress_timeout=60.0, retryable_exceptions=TimeoutError
+    )
+    assert config.retries(TimeoutError())
+
+
+def test_endless_times_travel_in_a_handle():
+    """M24: JSON has no infinity, so a copy gets the longest time there is."""
+    endless = RetryConfig(progress_timeout=float("inf"), retry_delay_max=float("inf"))
+    there = RetryConfig(**json.loads(json.dumps(portable(endless), allow_nan=False)))
+    assert there.progress_timeout > 1e300
+    assert there.delay(3, 0.5) == endless.delay(3, 0.5)
 
 
 def test_max_connections_must_be_positive_and_the_config_pickles():

@@ -42,6 +42,15 @@ def test_defaults():
         {"stop": 5},
         {"stop": ["a", 1]},
         {"stop": [1.5]},
+        {"stop": {"a": 1}},
+        {"stop": b"ab"},
+        {"stop": [-1]},
+        {"stop": [2**31]},
+        {"stop": ""},
+        {"stop": ["a", ""]},
+        {"seed": 2**64},
+        {"seed": -(2**63) - 1},
+        {"max_tokens": 2**64},
     ],
 )
 def test_bad_values_fail_at_the_call(bad):
@@ -58,7 +67,14 @@ def test_unknown_keyword():
 
 @pytest.mark.parametrize(
     ("stop", "kept"),
-    [("x", "x"), (["a", "b"], ["a", "b"]), ((1, 2), [1, 2]), ([], []), (np.array([3]), [3])],
+    [
+        ("x", "x"),
+        (["a", "b"], ["a", "b"]),
+        ((1, 2), [1, 2]),
+        ([], []),
+        (np.array([3]), [3]),
+        ([0, 2**31 - 1], [0, 2**31 - 1]),
+    ],
 )
 def test_stop(stop, kept):
     """M4: text, texts, token ids; an empty list is kept, since it means something."""
