@@ -12,7 +12,7 @@ import attrs
 import orjson
 
 from tinker_ext._transport import Reply
-from tinker_ext._wire.operations import Operation, operation
+from tinker_ext._wire.operations import OPERATIONS, Operation, operation
 from tinker_ext._wire.payload import Payload
 from tinker_ext._wire.records import decoder, is_binary
 from tinker_ext.futures.future import LightFuture
@@ -151,6 +151,11 @@ class Recorded:
         """
         loop = asyncio.get_running_loop()
         for seq_id, kept in sorted(self.journal.state.kept.items()):
+            if kept.operation not in OPERATIONS:
+                raise JournalError(
+                    f"The journal speaks of an operation {kept.operation!r} that this version does "
+                    "not know; a newer one wrote it."
+                )
             op = operation(kept.operation)
             if kept.request_id is None or self._earlier(op, seq_id) is not NOTHING:
                 continue
