@@ -20,6 +20,9 @@ from contest import OURS, ROOT, Contest, Figures, contest, interpreters
 from report import Curve, Row
 
 NEW, OLD = "0.36.0", "0.4.1"
+SPREAD = 10_000
+"""Samples over which a point of our curve is the mean."""
+
 AGAIN = 2
 """How often a part that missed is measured anew."""
 TOUCH = "import {0}; {0}.ServiceClient; {0}.types.Datum; {0}.types.TensorData"
@@ -42,10 +45,6 @@ class Plan:
     old: int
     queued: tuple[int, ...]
     steps: int
-
-    def curve_turns(self, count: int) -> int:
-        """How often a point of our curve is measured: small ones are the noisy ones."""
-        return self.few * {100: 5, 1_000: 3, 10_000: 1}.get(count, 1)
 
     def each(self, ours: int, official: int, old: int = 0) -> dict[str, int]:
         """Turns of each contender."""
@@ -122,18 +121,24 @@ def generated(field: Contest, plan: Plan) -> Iterator[Row]:
 
 
 def curve(field: Contest, plan: Plan) -> list[Curve]:
-    """CPU per sample from few to many queued ones; the points take turns, too."""
+    """CPU per sample from few to many queued ones.
+
+    A machine is fast and slow by turns, for seconds each, so every point is the mean over as many
+    samples: a hundred times 100 against once 10,000. The points take turns, and the best counts.
+    """
     url = f"{field.url}/free"
     curves = []
     for name, counts in {OURS: plan.queued, NEW: plan.queued[:3]}.items():
         if name not in field.pythons:
             continue
         points: dict[int, float] = {}
-        for turn in range(plan.curve_turns(counts[0])):
+        for _ in range(plan.few if name == OURS else 1):
             for count in counts:
-                if turn < (plan.curve_turns(count) if name == OURS else 1):
-                    cost = field.worker(name).do("samples", url=url, count=count)["cpu_us"]
-                    points[count] = min(cost, points.get(count, cost))
+                times = max(1, SPREAD // count) if name == OURS else 1
+                work = field.worker(name)
+                costs = [work.do("samples", url=url, count=count)["cpu_us"] for _ in range(times)]
+                mean = sum(costs) / times
+                points[count] = min(mean, points.get(count, mean))
         curves.append(Curve(name, points))
     return curves
 
