@@ -29,8 +29,7 @@ def merge(
     if not outputs:
         raise InvalidInputError("There are no chunk results to merge.")
     for output, count in zip(outputs, counts or (), strict=counts is not None):
-        # A server may leave outputs out altogether; some of them would belong to other datums.
-        if len(output.loss_fn_outputs) not in (0, count):
+        if len(output.loss_fn_outputs) != count:
             raise APIResponseValidationError(
                 ReplyParts(200, {}, b"", None),
                 None,
