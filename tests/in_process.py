@@ -11,7 +11,7 @@ import httpx
 from virtual_clock import VirtualClockLoop, run_virtual
 
 from tinker_ext import AdamParams, Datum, ModelInput, ServiceClient
-from tinker_ext.futures.loop import InlineRuntime
+from tinker_ext.core.loop import InlineRuntime
 from tinker_ext.mock import App, Settings, create_app
 
 T = TypeVar("T")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tinker_ext.clients.service import ServiceClient
     from tinker_ext.clients.training import TrainingClient
     from tinker_ext.config import Config
+    from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
+    from tinker_ext.core.retry_config import RetryConfig
     from tinker_ext.errors import (
         APIConnectionError,
         APIError,
@@ -57,9 +59,7 @@ if TYPE_CHECKING:
         UnprocessableEntityError,
         UnsafeToRetryError,
     )
-    from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
     from tinker_ext.runs import Run
-    from tinker_ext.sessions.retry_config import RetryConfig
     from tinker_ext.types import (
         AdamOptimizerConfig,
         AdamParams,
@@ -174,13 +174,13 @@ _SUBMODULES = {"auth", "compat", "errors", "mock", "types"}
 
 # Errors live in `errors`, and what is not named here lives in `types`.
 _HOMES = {
-    "APIFuture": "futures.future",
+    "APIFuture": "core.future",
     "AdminClient": "clients.admin",
-    "AwaitableConcurrentFuture": "futures.future",
+    "AwaitableConcurrentFuture": "core.future",
     "Config": "config",
     "LossHandle": "clients.losses",
     "RestClient": "clients.rest",
-    "RetryConfig": "sessions.retry_config",
+    "RetryConfig": "core.retry_config",
     "Run": "runs",
     "SamplingClient": "clients.sampling",
     "ServiceClient": "clients.service",

@@ -20,8 +20,8 @@ from tinker_ext import ModelInput, SamplingParams, auth
 from tinker_ext._wire.operations import OPERATIONS
 from tinker_ext.config import Config, Secret
 from tinker_ext.errors import TinkerError
+from tinker_ext.observe.payload import BACKGROUND
 from tinker_ext.telemetry import describe
-from tinker_ext.telemetry.payload import BACKGROUND
 
 KEY = "tml-canary-7f3a91c2d4e8b605-0123456789abcdef"
 # Half of the key is a leak too, and so is a coded one.

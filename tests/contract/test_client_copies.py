@@ -13,9 +13,9 @@ from stub_server import StubServer
 
 from tinker_ext import ModelInput, SamplingClient, SamplingParams, ServiceClient
 from tinker_ext.clients.cloning import CLONE_STEP
+from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import APIConnectionError, BadRequestError
 from tinker_ext.mock import Server, Settings
-from tinker_ext.sessions.retry_config import RetryConfig
 
 PROMPT = ModelInput.from_ints([1, 2, 3])
 PARAMS = SamplingParams(max_tokens=2)

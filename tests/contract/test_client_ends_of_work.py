@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tinker_ext import Datum, ModelInput, RetryConfig, SamplingParams, ServiceClient
+from tinker_ext.core.deadline import deadline
 from tinker_ext.errors import ClientClosedError, DeadlineExceededError, InvalidInputError
-from tinker_ext.futures.deadline import deadline
 
 MODEL = "tinker-ext/tiny"
 PROMPT = ModelInput.from_ints([1, 2, 3])

@@ -10,8 +10,8 @@ from in_process import MODEL, WIRES, client, run, server
 
 from tinker_ext import ModelInput, SamplingParams, TensorData
 from tinker_ext.config import Config
+from tinker_ext.core.deadline import deadline
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.futures.deadline import deadline
 
 PROMPT = ModelInput.from_ints([1, 2, 3, 4])
 

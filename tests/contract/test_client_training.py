@@ -10,13 +10,13 @@ from in_process import MODEL, WIRES, SteppingLoop, adam, client, datum, run, seq
 
 from tinker_ext import Datum, ModelInput, TensorData
 from tinker_ext.config import Config
+from tinker_ext.core.deadline import deadline
 from tinker_ext.errors import (
     DeadlineExceededError,
     InvalidInputError,
     RequestFailedError,
     UnsafeToRetryError,
 )
-from tinker_ext.futures.deadline import deadline
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -18,9 +18,9 @@ from simulation.network import answered
 from virtual_clock import run_virtual
 
 from tinker_ext import ModelInput, SamplingParams, ServiceClient
+from tinker_ext.core.deadline import deadline
+from tinker_ext.core.loop import InlineRuntime
 from tinker_ext.errors import TinkerError
-from tinker_ext.futures.deadline import deadline
-from tinker_ext.futures.loop import InlineRuntime
 from tinker_ext.mock import App, Settings, create_app
 
 SECONDS = 120.0

@@ -13,8 +13,8 @@ from in_process import MODEL, SteppingLoop, adam, client, datum, run, server
 
 from tinker_ext import ModelInput, SamplingParams
 from tinker_ext.config import Config
+from tinker_ext.core.deadline import deadline
 from tinker_ext.errors import DeadlineExceededError
-from tinker_ext.futures.deadline import deadline
 
 PROFILES = ["dedupe", "strict", "ignore", "gap"]
 OPERATIONS = ["forward_backward", "forward_backward", "optim_step", "save_weights"]

@@ -12,8 +12,8 @@ from faults.mutations import BIG, DEPTH, RARE, Reply, bomb, mutate
 from in_process import client, datum, run
 from stub_server import StubServer
 
+from tinker_ext.core.deadline import deadline
 from tinker_ext.errors import APIResponseValidationError, TinkerError
-from tinker_ext.futures.deadline import deadline
 
 CASES = 60
 

@@ -17,6 +17,8 @@ from virtual_clock import run_virtual
 
 from tinker_ext import ServiceClient
 from tinker_ext.config import Config
+from tinker_ext.core.deadline import deadline
+from tinker_ext.core.loop import InlineRuntime
 from tinker_ext.errors import (
     APIConnectionError,
     APIStatusError,
@@ -24,8 +26,6 @@ from tinker_ext.errors import (
     TinkerError,
     UnsafeToRetryError,
 )
-from tinker_ext.futures.deadline import deadline
-from tinker_ext.futures.loop import InlineRuntime
 from tinker_ext.mock import Settings
 
 PROFILES = ("dedupe", "strict", "ignore", "gap")

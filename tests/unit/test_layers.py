@@ -7,10 +7,10 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "tinker_ext"
 
 # A layer may import itself and the layers after it (design: clients → … → generated).
-LAYERS = ["compat", "cli", "conform", "runs", "clients", "sessions", "futures", "telemetry"]
+LAYERS = ["compat", "cli", "conform", "runs", "clients", "core", "observe"]
 LAYERS += ["_transport", "_wire"]
 LEAVES = {"errors", "config", "paths", "tensors", "tokenizers", "types", "batch", "_version"}
-LEAVES |= {"auth", "credentials", "downloads", "journal", "runlog", "_reply_parts"}
+LEAVES |= {"auth", "credentials", "downloads", "journal", "_reply_parts"}
 
 
 def room(module: str) -> str:
@@ -44,7 +44,7 @@ def sources() -> list[tuple[str, Path]]:
 
 
 def test_imports_point_one_way():
-    """The house: clients → sessions → futures → _transport → _wire; leaves know nobody above."""
+    """The house: clients → core → observe → _transport → _wire; leaves know nobody above."""
     wrong = []
     for module, path in sources():
         mine = room(module)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tinker_ext.clients.rest import RestClient
     from tinker_ext.clients.service import ServiceClient
     from tinker_ext.config import Config
-    from tinker_ext.sessions.workspace import Workspace
+    from tinker_ext.core.workspace import Workspace
 
 RETRY_SECONDS = 5.0
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from tinker_ext.clients import endings
 from tinker_ext.clients.lookups import look_up
 from tinker_ext.clients.opening import open_workspace
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.sessions.workspace import Workspace
 
 if TYPE_CHECKING:
     from tinker_api.models import (

@@ -14,8 +14,8 @@ from tinker_ext._wire.requests import record_of
 from tinker_ext.batch.checks import check_count
 from tinker_ext.batch.custom_loss import CustomLossFn
 from tinker_ext.clients.losses import LossHandle
+from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.sessions.retry_config import RetryConfig
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse
 from tinker_ext.types.optimizer import (
     AdamParams,

@@ -20,13 +20,13 @@ from tinker_ext.clients.lookups import (
     path_parts,
     set_public,
 )
+from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import (
     APIResponseValidationError,
     FeatureMissingError,
     InvalidInputError,
 )
-from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
-from tinker_ext.sessions.workspace import Workspace
 
 if TYPE_CHECKING:
     from tinker_api.models import (

@@ -6,8 +6,8 @@ import os
 import random
 import threading
 
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import FeatureMissingError, NotFoundError
-from tinker_ext.sessions.workspace import Workspace
 
 CLONE_STEP = 1_000_000_000
 """The requests of a copy are numbered from copy × 10⁹ on, as official ones are."""

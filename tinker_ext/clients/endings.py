@@ -15,9 +15,9 @@ from collections.abc import Generator
 from types import FrameType
 from typing import Any, Literal
 
-from tinker_ext.futures.future import AwaitableConcurrentFuture, LightFuture
-from tinker_ext.futures.loop import LoopThread
-from tinker_ext.sessions.workspace import Workspace
+from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
+from tinker_ext.core.loop import LoopThread
+from tinker_ext.core.workspace import Workspace
 
 EXIT_SECONDS = 1.2
 """Time to report the end of all sessions when the process ends; under two seconds in all."""

@@ -15,12 +15,12 @@ import orjson
 
 from tinker_ext.clients import embedded, endings
 from tinker_ext.config import Config
+from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import ConfigurationError, InvalidInputError
-from tinker_ext.sessions.retry_config import RetryConfig
 
 if TYPE_CHECKING:
     from tinker_ext.clients.sampling import SamplingClient
-    from tinker_ext.sessions.workspace import Workspace
+    from tinker_ext.core.workspace import Workspace
 
 _lock = threading.Lock()
 

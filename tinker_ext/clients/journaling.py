@@ -14,6 +14,8 @@ import attrs
 
 from tinker_ext._wire.dialects import Dialect, Seq
 from tinker_ext._wire.requests import record_of
+from tinker_ext.core.loop import OFFLOAD_BYTES
+from tinker_ext.core.recorded import Recorded
 from tinker_ext.errors import (
     APIStatusError,
     FeatureMissingError,
@@ -23,14 +25,12 @@ from tinker_ext.errors import (
     RequestFailedError,
     TinkerError,
 )
-from tinker_ext.futures.loop import OFFLOAD_BYTES
 from tinker_ext.journal import Checkpoint, Journal, JournalError, Life, State
-from tinker_ext.sessions.recorded import Recorded
 from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
 
 if TYPE_CHECKING:
     from tinker_ext.clients.training import TrainingClient
-    from tinker_ext.sessions.workspace import Workspace
+    from tinker_ext.core.workspace import Workspace
 
 log = logging.getLogger("tinker_ext")
 

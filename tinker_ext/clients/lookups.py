@@ -11,8 +11,8 @@ from tinker_ext._version import __version__
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.operations import operation
 from tinker_ext.clients.arguments import check_ttl
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import APIStatusError, ConflictError, InvalidInputError
-from tinker_ext.sessions.workspace import Workspace
 
 
 async def look_up(

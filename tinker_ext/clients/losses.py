@@ -13,8 +13,8 @@ import attrs
 from tinker_ext import types
 from tinker_ext.batch.checks import check_batch
 from tinker_ext.clients import loss_graph
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import FeatureMissingError, InvalidInputError
-from tinker_ext.sessions.workspace import Workspace
 from tinker_ext.types.datum import Datum
 
 PerDatumLossFn: TypeAlias = Callable[..., tuple[Any, dict[str, Any]]]

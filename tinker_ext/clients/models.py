@@ -11,8 +11,8 @@ from tinker_ext._wire import requests
 from tinker_ext._wire.operations import operation
 from tinker_ext.clients import journaling
 from tinker_ext.clients.training import TrainingClient
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import FeatureMissingError
-from tinker_ext.sessions.workspace import Workspace
 from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
 
 

@@ -17,11 +17,11 @@ from tinker_ext._transport.origin import encode_header, split_base_url
 from tinker_ext.clients import embedded
 from tinker_ext.clients.arguments import check_metadata
 from tinker_ext.config import HOSTED_BASE_URL, Concealed, Config
+from tinker_ext.core.link import Link
+from tinker_ext.core.loop import Runtime, shared_loop
+from tinker_ext.core.session import SessionOptions
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import ConfigurationError, InvalidInputError
-from tinker_ext.futures.link import Link
-from tinker_ext.futures.loop import Runtime, shared_loop
-from tinker_ext.sessions.session import SessionOptions
-from tinker_ext.sessions.workspace import Workspace
 
 _OURS = frozenset({"transport", "observer", "rng", "_runtime"})
 _OLD = frozenset({"timeout", "max_retries", "http_client", "default_headers", "default_query"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from tinker_ext.sessions.workspace import Workspace
+from tinker_ext.core.workspace import Workspace
 
 T = TypeVar("T")
 

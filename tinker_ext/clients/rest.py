@@ -18,14 +18,14 @@ from tinker_ext.clients import endings
 from tinker_ext.clients.checkpoints import CheckpointMethods
 from tinker_ext.clients.opening import open_workspace
 from tinker_ext.clients.pages import Pages
+from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import (
     ExperimentalWarning,
     FeatureMissingError,
     InvalidInputError,
     TinkerError,
 )
-from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
-from tinker_ext.sessions.workspace import Workspace
 
 if TYPE_CHECKING:
     from tinker_api.models import (

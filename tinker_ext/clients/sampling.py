@@ -11,18 +11,18 @@ from tinker_ext._wire.requests import PLAIN, SampleOptions
 from tinker_ext.batch.checks import check_sample
 from tinker_ext.clients.arguments import check_base_model, check_retry_config
 from tinker_ext.clients.cloning import Numbers, join, new_clone_id
+from tinker_ext.core.completions import Completions
+from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
+from tinker_ext.core.in_flight import PendingOperation
+from tinker_ext.core.once import Shared
+from tinker_ext.core.retry_config import RetryConfig, portable
+from tinker_ext.core.sample_queue import Sample, Source
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import (
     FeatureMissingError,
     InvalidInputError,
     TinkerError,
 )
-from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture, LightFuture
-from tinker_ext.futures.once import Shared
-from tinker_ext.futures.pending import PendingOperation
-from tinker_ext.sessions.completions import Completions
-from tinker_ext.sessions.retry_config import RetryConfig, portable
-from tinker_ext.sessions.sample_queue import Sample, Source
-from tinker_ext.sessions.workspace import Workspace
 from tinker_ext.types.enums import QueueState
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.sampling import SampleResponse, SamplingParams

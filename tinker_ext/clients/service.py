@@ -28,13 +28,13 @@ from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.clients.watching import BudgetLike, PricesLike, RunLogLike, put_watchers
 from tinker_ext.config import Config
+from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
+from tinker_ext.core.in_flight import PendingOperation, QueueObserver
+from tinker_ext.core.retry_config import RetryConfig
+from tinker_ext.core.session import FINISH_REASONS, SessionOptions
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
-from tinker_ext.futures.pending import PendingOperation, QueueObserver
-from tinker_ext.sessions.retry_config import RetryConfig
-from tinker_ext.sessions.session import FINISH_REASONS, SessionOptions
-from tinker_ext.sessions.workspace import Workspace
-from tinker_ext.telemetry.callback import EventCallback
+from tinker_ext.observe.callback import EventCallback
 from tinker_ext.types.optimizer import OptimizerConfig
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from tinker_ext.batch.checks import check_batch
 from tinker_ext.batch.merge import merge
 from tinker_ext.batch.sizes import datum_size
 from tinker_ext.clients.chunks import ForwardChunk, filler, forward_chunks
+from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
+from tinker_ext.core.posts import MakePayload, Ticket
+from tinker_ext.core.training_queue import Turns
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.futures.future import AwaitableConcurrentFuture, LightFuture
-from tinker_ext.sessions.posts import MakePayload, Ticket
-from tinker_ext.sessions.turns import Turns
-from tinker_ext.sessions.workspace import Workspace
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.outputs import ForwardBackwardOutput
 

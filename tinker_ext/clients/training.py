@@ -23,11 +23,11 @@ from tinker_ext.clients.arguments import (
 from tinker_ext.clients.losses import LossHandle
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.submission import LossConfig, Submission
-from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
-from tinker_ext.futures.pending import PendingOperation
-from tinker_ext.sessions.retry_config import RetryConfig
-from tinker_ext.sessions.turns import Turns
-from tinker_ext.sessions.workspace import Workspace
+from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
+from tinker_ext.core.in_flight import PendingOperation
+from tinker_ext.core.retry_config import RetryConfig
+from tinker_ext.core.training_queue import Turns
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse, SaveWeightsResponse
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.enums import QueueState

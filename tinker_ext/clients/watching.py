@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tinker_ext._transport import LoggingObserver
+from tinker_ext.core.link import SDK_VERSION
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import ConfigurationError
-from tinker_ext.futures.link import SDK_VERSION
-from tinker_ext.sessions.workspace import Workspace
-from tinker_ext.telemetry.callback import Callback, EventCallback
-from tinker_ext.telemetry.consent import is_wanted
+from tinker_ext.observe.callback import Callback, EventCallback
+from tinker_ext.observe.consent import is_wanted
 
 if TYPE_CHECKING:
     from tinker_ext.runlog import Budget, Ledger, Prices, RunLog
@@ -103,8 +103,8 @@ def _ledger(budget: BudgetLike | None, prices: PricesLike | None) -> Ledger:
 
 
 def _record(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
+    from tinker_ext.observe.recording import Recorder
     from tinker_ext.runlog import RunLog
-    from tinker_ext.telemetry.recording import Recorder
 
     if not isinstance(run_log, RunLog | str | os.PathLike):
         raise ConfigurationError(
@@ -119,7 +119,7 @@ def _record(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
 def _report(workspace: Workspace) -> None:
     from tinker_ext._wire.json_codec import dumps
     from tinker_ext._wire.operations import operation
-    from tinker_ext.telemetry.reporter import Reporter
+    from tinker_ext.observe.reporter import Reporter
 
     link = workspace.link
     op = operation("send_telemetry")

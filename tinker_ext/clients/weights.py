@@ -11,9 +11,9 @@ from tinker_ext._wire.payload import Payload, small
 from tinker_ext.clients.arguments import check_retry_config, check_state_path
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.submission import Submission
-from tinker_ext.futures.future import APIFuture, AwaitableConcurrentFuture
-from tinker_ext.sessions.retry_config import RetryConfig
-from tinker_ext.sessions.workspace import Workspace
+from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
+from tinker_ext.core.retry_config import RetryConfig
+from tinker_ext.core.workspace import Workspace
 
 if TYPE_CHECKING:
     from tinker_api.models import LoadWeightsResponse

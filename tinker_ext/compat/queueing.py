@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
+from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import APIStatusError, RequestFailedError
-from tinker_ext.sessions.retry_config import RetryConfig
 from tinker_ext.types.enums import QueueState, RequestErrorCategory
 
 T = TypeVar("T")

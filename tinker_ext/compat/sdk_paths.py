@@ -69,9 +69,9 @@ SDK_PATHS = {
 
 _HOMES = {
     "tinker_ext.errors": f"{ERRORS} ExperimentalWarning RetryableException",
-    "tinker_ext.futures.future": FUTURES,
+    "tinker_ext.core.future": FUTURES,
     "tinker_ext.clients.losses": "LossHandle PerDatumLossFn",
-    "tinker_ext.sessions.retry_config": "RetryConfig",
+    "tinker_ext.core.retry_config": "RetryConfig",
     "tinker_ext.compat.access": """
         get_tinker_token raise_if_tinker_not_accessible tinker_has_credentials
     """,

@@ -20,7 +20,7 @@ from tinker_ext import (
     types,
 )
 from tinker_ext.clients import embedded
-from tinker_ext.futures.future import AwaitableConcurrentFuture, LightFuture
+from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
 
 # Replaced on the class by the cookbook's tracing and capture.
 TRACED = {

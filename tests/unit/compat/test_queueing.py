@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tinker_ext.compat.queueing import QueueStateLogger, RetryHandler, is_user_error
+from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import BadRequestError, InternalServerError, RequestFailedError
-from tinker_ext.sessions.retry_config import RetryConfig
 from tinker_ext.types.enums import QueueState, RequestErrorCategory
 
 QUICK = RetryConfig(retry_delay_base=0.0, retry_delay_max=0.0)

@@ -1,0 +1,173 @@
+"""The light future: a concurrent future that any thread or loop may wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from typing import get_type_hints
+
+import pytest
+
+from tinker_ext.core.deadline import allowed_seconds, deadline
+from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
+from tinker_ext.core.loop import shared_loop
+
+
+def later(future, value, seconds=0.02):
+    threading.Timer(seconds, future.settle, [value]).start()
+    return future
+
+
+def test_threads_and_loops_wait_for_the_same_future():
+    """M16: result(), await and result_async() give the same, as often as asked."""
+    light = later(LightFuture(), 5)
+    future = AwaitableConcurrentFuture(light)
+
+    async def wait():
+        return await future, await future.result_async(), await light
+
+    assert asyncio.run(wait()) == (5, 5, 5)
+    assert asyncio.run(wait()) == (5, 5, 5)
+    assert future.result() == light.result(0) == 5
+    assert future.future() is light
+    assert future.done()
+    assert future.exception() is None
+
+
+def test_a_timeout_leaves_the_future_alive():
+    """M22: a result after a timeout still arrives, in either style."""
+    light = LightFuture()
+    future = AwaitableConcurrentFuture(light)
+    with pytest.raises(TimeoutError):
+        future.result(0.01)
+
+    async def twice():
+        with pytest.raises(TimeoutError):
+            await future.result_async(0.01)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(future, 0.01)
+        later(light, 1)
+        return await future
+
+    assert asyncio.run(twice()) == 1
+
+
+def test_the_standard_library_accepts_it():
+    """M16: concurrent.futures.wait and as_completed work on mixed futures."""
+    ours = [LightFuture() for _ in range(3)]
+    theirs = concurrent.futures.Future()
+    for i, future in enumerate(ours):
+        later(future, i, 0.01 * (i + 1))
+    threading.Timer(0.01, theirs.set_result, [9]).start()
+    done, pending = concurrent.futures.wait([*ours, theirs], timeout=5)
+    assert len(done) == 4
+    assert not pending
+    assert {f.result() for f in concurrent.futures.as_completed(ours, timeout=5)} == {0, 1, 2}
+
+
+def test_errors_and_cancelling():
+    """M19: errors and cancellation reach every waiter; a settled future stays as it is."""
+    failed = LightFuture()
+    assert failed.fail(ValueError("x"))
+    assert not failed.settle(1)
+    with pytest.raises(ValueError, match="x"):
+        failed.result()
+    with pytest.raises(concurrent.futures.InvalidStateError):
+        failed.set_result(1)
+
+    called = []
+    cancelled = LightFuture()
+    cancelled.on_cancel = lambda: called.append(1)
+    assert cancelled.cancel()
+    assert cancelled.cancel()
+    assert called == [1]
+    assert cancelled.cancelled()
+    with pytest.raises(concurrent.futures.CancelledError):
+        cancelled.result()
+
+    async def wait():
+        await cancelled
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(wait())
+
+
+def test_callbacks_run_once_and_may_fail(caplog):
+    """M16: a failing callback hurts nobody."""
+    seen = []
+    light = LightFuture()
+    light.add_done_callback(lambda f: 1 / 0)
+    light.add_done_callback(lambda f: seen.append(f.result()))
+    light.settle(3)
+    light.add_done_callback(lambda f: seen.append("late"))
+    assert seen == [3, "late"]
+
+
+def test_a_dead_loop_does_not_disturb_the_core():
+    """M16: a loop that ended while it waited is left alone."""
+    light = LightFuture()
+
+    async def give_up():
+        waiting = asyncio.ensure_future(_value(light))
+        await asyncio.sleep(0)
+        waiting.cancel()
+
+    asyncio.run(give_up())
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(_value(light))
+    loop.run_until_complete(asyncio.sleep(0))
+    task.cancel()
+    loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+    loop.close()
+    assert light.settle(1)
+
+
+async def _value(future):
+    return await future
+
+
+def test_waiting_on_the_loop_thread_is_refused():
+    """M16: a blocking wait that could never end raises at once."""
+    loop = shared_loop()
+    loop.retain()
+    try:
+
+        async def wait_for_itself():
+            return LightFuture().result()
+
+        with pytest.raises(RuntimeError, match="wait for itself"):
+            loop.submit(wait_for_itself()).result(5)
+    finally:
+        loop.release()
+        loop.join()
+
+
+def test_a_light_future_is_light():
+    """M23: most futures never get a condition."""
+    waiting = LightFuture()
+    assert waiting._light_condition is None
+    assert waiting.done() is False
+    assert waiting._light_condition is None
+
+
+def test_deadlines_nest():
+    """M22: the innermost deadline counts, and ends with its block."""
+    with deadline(9.0):
+        with deadline(3.0):
+            assert allowed_seconds(100.0) == 3.0
+        assert allowed_seconds(100.0) == 9.0
+    assert allowed_seconds(100.0) == 100.0
+    with pytest.raises(ValueError, match="more than 0"), deadline(0):
+        pass
+
+
+def test_api_future_is_generic():
+    """M16: annotations such as APIFuture[int] work at import time."""
+
+    def annotated() -> APIFuture[int]:
+        return AwaitableConcurrentFuture(LightFuture())
+
+    assert get_type_hints(annotated, localns={"APIFuture": APIFuture})["return"] == APIFuture[int]
+    with pytest.raises(TypeError):
+        APIFuture().result()

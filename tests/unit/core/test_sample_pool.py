@@ -1,0 +1,196 @@
+"""The sample pool under a scripted server: what it finds out about limits, and what it keeps."""
+
+from __future__ import annotations
+
+import asyncio
+
+from in_process import client, run
+from stub_server import StubServer
+
+from tinker_ext import ModelInput, SamplingParams
+from tinker_ext.config import Config
+from tinker_ext.core.sample_queue import RoundRobin, Sample, Source
+
+PROMPT = ModelInput.from_ints([1, 2])
+PARAMS = SamplingParams(max_tokens=1)
+
+
+class LimitedServer(StubServer):
+    """Admits a number of samples at once; each takes a second."""
+
+    def __init__(self, admits, **options):
+        super().__init__(self._answer, **options)
+        self.admits = admits
+        self.working = 0
+        self.most = 0
+        self.refused = 0
+
+    def _answer(self, operation, body, request):
+        if operation == "asample":
+            if self.working >= self.admits:
+                self.refused += 1
+                return 429, {"detail": "busy"}, {"retry-after-ms": "100"}
+            self.working += 1
+            self.most = max(self.most, self.working)
+            asyncio.get_running_loop().call_later(1.0, self._done)
+        if operation == "retrieve_future":
+            return self._later()
+        return None
+
+    def _done(self):
+        self.working -= 1
+
+    async def _later(self):
+        await asyncio.sleep(1.0)
+        return 200, {"sequences": [{"stop_reason": "stop", "tokens": [1], "logprobs": [-0.5]}]}
+
+
+def test_concurrency_converges_to_what_the_server_admits():
+    """M23: additive increase, multiplicative decrease; few refusals, nearly full use."""
+
+    async def scenario():
+        server = LimitedServer(40)
+        async with client(server) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            futures = [sampler.sample(PROMPT, 1, PARAMS) for _ in range(2000)]
+            for future in futures:
+                await future
+            now = asyncio.get_running_loop().time()
+            return service.holder.samples.limit.value, server.refused, now
+
+    limit, refused, seconds = run(scenario)
+    assert 20 <= limit <= 60
+    assert refused < 400
+    assert seconds < 2 * 2000 / 40
+
+
+def test_one_back_off_for_all_samplers_of_a_key():
+    """M23: after one 429 nobody with this server and key sends until the pause is over."""
+
+    async def scenario():
+        sent = []
+
+        def answer(operation, body, request):
+            if operation == "asample":
+                now = asyncio.get_running_loop().time()
+                sent.append(now)
+                if len(sent) == 1:
+                    return 429, {}, {"retry-after": "7"}
+            return None
+
+        async with client(StubServer(answer)) as one, client(StubServer(answer)) as two:
+            first = await one.create_sampling_client_async(base_model="m")
+            second = await two.create_sampling_client_async(base_model="m")
+            a = first.sample(PROMPT, 1, PARAMS)
+            await asyncio.sleep(0.5)
+            b = second.sample(PROMPT, 1, PARAMS)
+            await a
+            await b
+        return sent
+
+    sent = run(scenario)
+    assert len(sent) == 3
+    assert all(moment >= sent[0] + 7.0 for moment in sent[1:])
+
+
+def test_the_server_may_set_the_cap():
+    """M23: sample_max_concurrent_requests of the server is never exceeded."""
+
+    async def scenario():
+        config = {"sample_max_concurrent_requests": 5, "fwdbwd_max_chunk_len": 8}
+        server = LimitedServer(1000, config=config)
+        async with client(server, wire="json") as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            futures = [sampler.sample(PROMPT, 1, PARAMS) for _ in range(30)]
+            for future in futures:
+                await future
+            return server.most
+
+    assert run(scenario) == 5
+
+
+def test_large_requests_respect_the_byte_budget():
+    """M23: bytes on their way are bounded, whatever the number of requests."""
+
+    async def scenario():
+        most = [0]
+        sending = [0]
+
+        async def answer(operation, body, request):
+            if operation == "asample":
+                sending[0] += 1
+                most[0] = max(most[0], sending[0])
+                await asyncio.sleep(0.1)
+                sending[0] -= 1
+            return
+
+        config = Config(sample_bytes_in_flight=100_000)
+        async with client(StubServer(answer), config=config) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            large = ModelInput.from_ints([1] * 5000)  # about 50 KB each
+            futures = [sampler.sample(large, 1, PARAMS) for _ in range(20)]
+            for future in futures:
+                await future
+            return most[0]
+
+    assert run(scenario) <= 4
+
+
+def test_a_sample_keeps_its_number_over_resends_and_gets_a_new_one_when_resubmitted():
+    """M20 M22: 503 repeats the number; an expired future is a new request."""
+
+    async def scenario():
+        def answer(operation, body, request):
+            if operation == "asample" and stub.counts["asample"] == 1:
+                return 503, {}
+            if operation == "retrieve_future" and stub.counts["retrieve_future"] == 1:
+                return 410, {}
+            return None
+
+        stub = StubServer(answer)
+        async with client(stub) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            await sampler.sample_async(PROMPT, 1, PARAMS)
+            return [body["seq_id"] for op, body, _ in stub.requests if op == "asample"]
+
+    assert run(scenario) == [0, 0, 1]
+
+
+def test_round_robin_is_fair():
+    """M23: one of each in turn, each line in call order."""
+    queue = RoundRobin()
+    sources = {key: Source(key, {}, None) for key in "ab"}
+
+    def add(key, mark):
+        queue.push(Sample(sources[key], mark, 1, PARAMS, None, 0.0, 0.0))
+
+    for mark in range(3):
+        add("a", f"a{mark}")
+    add("b", "b0")
+    assert len(queue) == 4
+    assert [queue.pop().prompt for _ in range(4)] == ["a0", "b0", "a1", "a2"]
+    assert len(queue) == 0
+
+
+def test_sampling_without_any_progress_ends():
+    """M22 M23: no sample moved for the progress timeout: all end, and say so."""
+
+    async def scenario():
+        def deaf(operation, body, request):
+            return (503, {}) if operation == "asample" else None
+
+        config = Config(progress_timeout=600.0)
+        async with client(StubServer(deaf), config=config) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            futures = [sampler.sample(PROMPT, 1, PARAMS) for _ in range(100)]
+            ends = await asyncio.gather(*map(_value, futures), return_exceptions=True)
+            assert service.pending() == []
+            return ends, asyncio.get_running_loop().time()
+
+    ends, now = run(scenario)
+    assert all("stuck" in str(end) for end in ends)
+    assert 600 <= now < 700
+
+
+async def _value(future):
+    return await future

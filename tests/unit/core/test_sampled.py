@@ -1,0 +1,42 @@
+"""M23: what a sample call returns has the shape that was asked for."""
+
+import numpy as np
+import pytest
+
+from tinker_ext._wire.requests import PLAIN, SampleOptions
+from tinker_ext.core.sampled import finished
+from tinker_ext.errors import APIResponseValidationError
+from tinker_ext.types import ModelInput, SampledSequence, SampleResponse
+
+PROMPT = ModelInput.from_ints([1, 2, 3])
+SCORED = SampleOptions(prompt_logprobs=True)
+
+
+def response(sequences, prompt_logprobs=None):
+    """A reply with this many sequences."""
+    tokens, logprobs = np.array([7], np.int32), np.array([-1.0], np.float32)
+    drawn = [SampledSequence("length", tokens_np=tokens, logprobs_np=logprobs)] * sequences
+    given = None if prompt_logprobs is None else np.array(prompt_logprobs, np.float32)
+    return SampleResponse(drawn, prompt_logprobs_np=given)
+
+
+@pytest.mark.parametrize(("asked", "given"), [(1, 0), (4, 3), (1, 2)])
+def test_another_number_of_sequences_is_an_error(asked, given):
+    """M38: a group of four of which three came would train on something else, unnoticed."""
+    with pytest.raises(APIResponseValidationError, match=f"gave {given} sequences where {asked}"):
+        finished(response(given), PROMPT, asked, PLAIN, None)
+
+
+def test_scoring_needs_no_sequence():
+    """M28: some servers sample nothing when only prompt log-probabilities are wanted."""
+    value = finished(response(0, [np.nan, -1.0, -2.0]), PROMPT, 1, SCORED, None)
+    assert value.prompt_logprobs == [None, -1.0, -2.0]
+
+
+def test_a_missing_first_logprob_is_put_in_its_place():
+    """M28: n - 1 values become n, and any other number is refused."""
+    value = finished(response(1, [-1.0, -2.0]), PROMPT, 1, SCORED, None)
+    assert value.prompt_logprobs == [None, -1.0, -2.0]
+    assert np.isnan(value.prompt_logprobs_np[0])
+    with pytest.raises(APIResponseValidationError, match="gave 1 logprobs for a prompt of 3"):
+        finished(response(1, [-1.0]), PROMPT, 1, SCORED, None)

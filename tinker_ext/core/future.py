@@ -1,0 +1,367 @@
+"""The futures users hold: `APIFuture`, its concurrent form, and the light future beneath both."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from tinker_ext.errors import ClientClosedError
+
+T = TypeVar("T")
+
+_PENDING = "PENDING"
+_CANCELLED = "CANCELLED_AND_NOTIFIED"
+_FINISHED = "FINISHED"
+
+# One lock for all light futures: it is held for a few instructions at a time, and a condition
+# with a lock of its own would cost more memory than everything else in a queued sample.
+_LOCK = threading.RLock()
+
+_process = 0
+"""Counts forks: a future of the parent process has nobody left to end it in a child."""
+
+_core_threads: set[int] = set()
+"""Idents of the threads that run a core loop; waiting on them would wait for ever."""
+
+
+def after_fork() -> None:
+    """Renew what threads of the parent may have held; a child has none of them."""
+    global _LOCK, _process
+    _LOCK = threading.RLock()
+    _process += 1
+    _core_threads.clear()
+
+
+class LightFuture(concurrent.futures.Future[T]):
+    """A `concurrent.futures.Future` that makes its condition only when a thread waits.
+
+    It may be awaited from any event loop. A timeout or a cancelled `await` leaves it untouched.
+    """
+
+    def __init__(self) -> None:
+        # The base constructor would build the condition; its other fields are set here.
+        self._made_in = _process
+        self._light_condition: threading.Condition | None = None
+        self._light_waiters: list[Any] | None = None
+        self._state = _PENDING
+        self._result: Any = None
+        self._exception: BaseException | None = None
+        self._callbacks: list[Callable[[Any], object]] | None = None
+        self.on_cancel: Callable[[], object] | None = None
+        self.task: asyncio.Task[Any] | None = None
+
+    if not TYPE_CHECKING:  # a checker that saw this would let every attribute pass
+
+        def __getattr__(self, name: str) -> Any:
+            # The base class and `concurrent.futures.wait` use these two; few futures need them.
+            with _LOCK:
+                if name in ("_condition", "_waiters"):
+                    self._refuse_orphan()
+                if name == "_condition":
+                    if self._light_condition is None:
+                        self._light_condition = threading.Condition(_LOCK)
+                    return self._light_condition
+                if name == "_waiters":
+                    if self._light_waiters is None:
+                        self._light_waiters = []
+                    return self._light_waiters
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def done(self) -> bool:
+        """Whether a result, an error or a cancellation is there."""
+        return self._state != _PENDING
+
+    def cancelled(self) -> bool:
+        """Whether the future was cancelled."""
+        return self._state == _CANCELLED
+
+    def running(self) -> bool:
+        """Always False: the work runs elsewhere and may be cancelled until it is done."""
+        return False
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Whether the work may go on, that is, whether nobody has cancelled it."""
+        return self._state == _PENDING
+
+    def cancel(self) -> bool:
+        """Give the operation up; returns False when it was done already."""
+        on_cancel = self.on_cancel
+        if not self._settle(_CANCELLED, None, None):
+            return self._state == _CANCELLED
+        if on_cancel is not None:
+            on_cancel()
+        return True
+
+    def settle(self, value: T) -> bool:
+        """Set the result unless the future is done; says whether it did."""
+        return self._settle(_FINISHED, value, None)
+
+    def fail(self, error: BaseException) -> bool:
+        """Set the error unless the future is done; says whether it did."""
+        return self._settle(_FINISHED, None, error)
+
+    def set_result(self, result: T) -> None:
+        """Set the result; raises `InvalidStateError` when the future is done."""
+        if not self.settle(result):
+            raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
+
+    def set_exception(self, exception: BaseException | None) -> None:
+        """Set the error; raises `InvalidStateError` when the future is done."""
+        if not self._settle(_FINISHED, None, exception):
+            raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
+        """Call `fn(self)` once done, at once when it is done already."""
+        with _LOCK:
+            if self._state == _PENDING:
+                if self._callbacks is None:
+                    self._callbacks = []
+                self._callbacks.append(fn)
+                return
+        fn(self)
+
+    def remove_done_callback(self, fn: Callable[[Any], object]) -> None:
+        """Forget a callback that has not been called yet."""
+        with _LOCK:
+            if self._callbacks is not None and fn in self._callbacks:
+                self._callbacks.remove(fn)
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the result.
+
+        Args:
+            timeout: Seconds to wait; the operation goes on when they pass, so that a later
+                `result()` still gets it.
+
+        Returns:
+            The result.
+
+        Raises:
+            TimeoutError: Not done in time.
+        """
+        self._refuse_orphan()
+        if self._state == _PENDING:
+            self._refuse_deadlock()
+            try:
+                return super().result(timeout)
+            except TimeoutError as error:
+                if error is self._exception:
+                    raise
+                if self._state == _PENDING:
+                    raise TimeoutError(self.waiting(timeout)) from None
+        return self._value()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the end and return the error, or None."""
+        self._refuse_orphan()
+        if self._state == _FINISHED:
+            return self._exception
+        self._refuse_deadlock()
+        try:
+            return super().exception(timeout)
+        except TimeoutError:
+            raise TimeoutError(self.waiting(timeout)) from None
+
+    def waiting(self, timeout: float | None) -> str:
+        """What to say to somebody who does not wait any longer."""
+        describe = getattr(self.on_cancel, "describe", None)
+        about = "" if describe is None else f" {describe()}."
+        return f"No result within {timeout:g} s.{about} The operation goes on; wait for it again."
+
+    def _refuse_orphan(self) -> None:
+        if self._made_in != _process and self._state == _PENDING:
+            self._made_in = _process
+            self._light_condition = None  # its lock was the parent's
+            self.fail(
+                ClientClosedError(
+                    "This operation belongs to the process that forked this one, and only that "
+                    "one gets its result. Submit it again here."
+                )
+            )
+
+    def _refuse_deadlock(self) -> None:
+        if self._state == _PENDING and threading.get_ident() in _core_threads:
+            raise RuntimeError(
+                "result() was called on the client's own loop thread, where it would wait for "
+                "itself; await the future instead."
+            )
+
+    def _settle(self, state: str, value: Any, error: BaseException | None) -> bool:
+        with _LOCK:
+            if self._state != _PENDING:
+                return False
+            self._state = state
+            self._result = value
+            self._exception = error
+            # It holds the request and the client, which nobody needs from here on; the last to
+            # let go of a client ends it, which is not to happen under the lock.
+            released, self.on_cancel = self.on_cancel, None
+            for waiter in self._light_waiters or ():
+                if state == _CANCELLED:
+                    waiter.add_cancelled(self)
+                elif error is not None:
+                    waiter.add_exception(self)
+                else:
+                    waiter.add_result(self)
+            if self._light_condition is not None:
+                self._light_condition.notify_all()
+                self._light_condition = None  # whoever waits holds it; results may be kept long
+            callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
+            try:
+                callback(self)
+            except Exception:
+                concurrent.futures._base.LOGGER.exception("exception calling callback for %r", self)
+        del released
+        return True
+
+    def __await__(self) -> Generator[Any, None, T]:
+        self._refuse_orphan()
+        if self._state == _PENDING:
+            loop = asyncio.get_running_loop()
+            woken: asyncio.Future[None] = loop.create_future()
+            wake = _Wake(loop, woken)
+            self.add_done_callback(wake)
+            try:
+                yield from woken
+            finally:
+                if self._state == _PENDING:
+                    self.remove_done_callback(wake)
+        else:
+            # Tasks made before this await run first, as with any future of another thread: a
+            # checkpoint started in the background must not fall behind a later one.
+            yield
+        if self._state == _CANCELLED:
+            raise asyncio.CancelledError
+        return self._value()
+
+    def _value(self) -> T:
+        """The result of a future that is done; makes no condition."""
+        if self._state == _CANCELLED:
+            raise CancelledError
+        if self._exception is not None:
+            raise self._exception
+        value: T = self._result
+        return value
+
+
+class _Wake:
+    """Wakes one awaiting task, from whichever thread the future ends on."""
+
+    __slots__ = ("_loop", "_woken")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, woken: asyncio.Future[None]) -> None:
+        self._loop = loop
+        self._woken = woken
+
+    def __call__(self, _: object) -> None:
+        try:
+            running = asyncio._get_running_loop()
+            if running is self._loop:
+                self._set()
+            else:
+                self._loop.call_soon_threadsafe(self._set)
+        except RuntimeError:  # the awaiting loop was closed: nobody is left to wake
+            return
+
+    def _set(self) -> None:
+        if not self._woken.done():
+            self._woken.set_result(None)
+
+
+class APIFuture(Generic[T]):
+    """The result of an operation that the server is working on.
+
+    Wait with `future.result()`, `await future` or `await future.result_async()`, as often as
+    you like, from any thread and any event loop. A timeout ends the waiting, not the operation.
+
+    Example:
+        >>> from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
+        >>> light = LightFuture()
+        >>> future = AwaitableConcurrentFuture(light)
+        >>> light.settle(3)
+        True
+        >>> future.result(timeout=1)
+        3
+    """
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the result; raises TimeoutError after `timeout` seconds."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    async def result_async(self, timeout: float | None = None) -> T:
+        """Async form of `result`."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self.result_async().__await__()
+
+
+class AwaitableConcurrentFuture(APIFuture[T]):
+    """An `APIFuture` over a `concurrent.futures.Future`.
+
+    Args:
+        future: The future to wrap; `future()` gives it back.
+    """
+
+    def __init__(self, future: concurrent.futures.Future[T]) -> None:
+        self._future = future
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the result.
+
+        Args:
+            timeout: Seconds to wait, None for as long as the operation's own deadline.
+
+        Returns:
+            The result of the operation.
+
+        Raises:
+            TimeoutError: Not done in time; the operation goes on and may be waited for again.
+        """
+        return self._future.result(timeout)
+
+    async def result_async(self, timeout: float | None = None) -> T:
+        """Async form of `result`."""
+        if timeout is None or self._future.done():
+            return await _wait(self._future)
+        try:
+            async with asyncio.timeout(timeout):
+                return await _wait(self._future)
+        except TimeoutError:
+            if self._future.done() or not isinstance(self._future, LightFuture):
+                raise
+            raise TimeoutError(self._future.waiting(timeout)) from None
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return _wait(self._future).__await__()
+
+    def future(self) -> concurrent.futures.Future[T]:
+        """The `concurrent.futures.Future` beneath."""
+        return self._future
+
+    def done(self) -> bool:
+        """Whether a result, an error or a cancellation is there."""
+        return self._future.done()
+
+    def cancel(self) -> bool:
+        """Stop waiting for good; work that the server has accepted still takes effect."""
+        return self._future.cancel()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the end and return the error, or None."""
+        return self._future.exception(timeout)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {'done' if self.done() else 'pending'}>"
+
+
+async def _wait(future: concurrent.futures.Future[T]) -> T:
+    if isinstance(future, LightFuture):
+        light: LightFuture[T] = future
+        return await light
+    return await asyncio.shield(asyncio.wrap_future(future))

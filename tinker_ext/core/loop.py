@@ -1,0 +1,278 @@
+"""Where the async core runs: one daemon loop thread per process, or a loop the caller drives."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from tinker_ext.core import future as _future
+from tinker_ext.core.future import LightFuture
+
+T = TypeVar("T")
+log = logging.getLogger("tinker_ext")
+
+OFFLOAD_BYTES = 262_144
+"""Work on more bytes than this leaves the loop: encoding 256 KB takes about a millisecond."""
+
+_EXIT_SECONDS = 1.0
+
+
+class Runtime(Protocol):
+    """What the clients need from the place where the core runs."""
+
+    @property
+    def generation(self) -> int:
+        """A number that changes when the loop was replaced (after a fork)."""
+
+    def time(self) -> float:
+        """The loop's time; from any thread."""
+
+    def retain(self) -> None:
+        """Note one more user of the loop."""
+
+    def release(self) -> None:
+        """Note one user less; the last one ends the loop."""
+
+    def call(self, fn: Callable[..., object], *args: Any) -> None:
+        """Run `fn(*args)` on the loop soon; from any thread, in the order of the calls."""
+
+    def spawn(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start a task; only on the loop itself."""
+
+    def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
+        """Start a coroutine from any thread; cancelling the future cancels it."""
+
+    async def offload(self, size: int, fn: Callable[..., T], *args: Any) -> T:
+        """Run `fn(*args)` beside the loop when `size` bytes make it slow, else at once."""
+
+
+class _Tasks:
+    """Keeps running tasks alive and reports the ones that die of an unexpected error."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def start(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(coro)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("A background task of the client failed.", exc_info=task.exception())
+
+    def submit(self, coro: Coroutine[Any, Any, T], light: LightFuture[T]) -> None:
+        if light.done():  # cancelled before it started
+            coro.close()
+            return
+        task = asyncio.get_running_loop().create_task(coro)
+        self._running.add(task)
+
+        def ended(task: asyncio.Task[T]) -> None:
+            self._running.discard(task)
+            if task.cancelled():
+                light.on_cancel = None
+                light.cancel()
+            elif (error := task.exception()) is not None:
+                light.fail(error)
+            else:
+                light.settle(task.result())
+
+        task.add_done_callback(ended)
+        light.task = task
+
+
+class InlineRuntime:
+    """Runs the core on a loop that the caller drives, for example one with a virtual clock.
+
+    Only the `*_async` methods may be used with it: a blocking call would stop the loop.
+
+    Args:
+        loop: The loop that will run.
+    """
+
+    generation = 0
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread = threading.get_ident()
+        self._tasks = _Tasks()
+
+    def time(self) -> float:
+        """The loop's time."""
+        return self._loop.time()
+
+    def retain(self) -> None:
+        """Do nothing: the caller owns the loop."""
+
+    def release(self) -> None:
+        """Do nothing: the caller owns the loop."""
+
+    def call(self, fn: Callable[..., object], *args: Any) -> None:
+        """Run `fn(*args)` on the loop soon."""
+        if threading.get_ident() == self._thread:
+            self._loop.call_soon(fn, *args)
+        else:
+            self._loop.call_soon_threadsafe(fn, *args)
+
+    def spawn(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start a task."""
+        return self._tasks.start(coro)
+
+    def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
+        """Start a coroutine and return its future."""
+        return _submit(self, self._tasks, coro)
+
+    async def offload(self, size: int, fn: Callable[..., T], *args: Any) -> T:
+        """Run `fn(*args)` here, so that one seed stays one execution."""
+        return fn(*args)
+
+
+class LoopThread:
+    """One daemon thread with one event loop, alive while somebody retains it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._tasks = _Tasks()
+        self.generation = 0
+
+    def time(self) -> float:
+        """The loop's time, which is the monotonic clock; from any thread."""
+        return time.monotonic()
+
+    def retain(self) -> None:
+        """Note one more user; the first one starts the thread."""
+        with self._lock:
+            self._users += 1
+            self._ensure()
+
+    def release(self) -> None:
+        """Note one user less; the last one ends the thread, after what is queued now."""
+        with self._lock:
+            self._users = max(0, self._users - 1)
+            if self._users or self._loop is None:
+                return
+            loop, self._loop = self._loop, None
+            loop.call_soon_threadsafe(loop.stop)
+
+    def join(self, timeout: float = _EXIT_SECONDS) -> None:
+        """Wait until the thread has ended, when it is about to."""
+        thread = self._thread
+        if self._loop is None and thread is not None and thread is not threading.current_thread():
+            thread.join(timeout)
+
+    def call(self, fn: Callable[..., object], *args: Any) -> None:
+        """Run `fn(*args)` on the loop soon; from any thread, in the order of the calls."""
+        loop = self._loop
+        if loop is None:
+            with self._lock:
+                loop = self._ensure()
+        loop.call_soon_threadsafe(fn, *args)
+
+    def spawn(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start a task; only on the loop itself."""
+        return self._tasks.start(coro)
+
+    def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
+        """Start a coroutine from any thread; cancelling the future cancels it."""
+        return _submit(self, self._tasks, coro)
+
+    async def offload(self, size: int, fn: Callable[..., T], *args: Any) -> T:
+        """Run `fn(*args)` in a worker thread when `size` bytes make it slow, else at once."""
+        if size < OFFLOAD_BYTES:
+            return fn(*args)
+        return await asyncio.get_running_loop().run_in_executor(None, fn, *args)
+
+    def _ensure(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            if self._thread is not None:
+                self.generation += 1
+            loop = asyncio.new_event_loop()
+            loop.set_default_executor(
+                concurrent.futures.ThreadPoolExecutor(2, thread_name_prefix="tinker-ext-work")
+            )
+            self._tasks = _Tasks()
+            thread = threading.Thread(
+                target=_run, args=(loop,), name="tinker-ext-loop", daemon=True
+            )
+            self._loop, self._thread = loop, thread
+            thread.start()
+        return self._loop
+
+    def after_fork(self) -> None:
+        """Forget the parent's thread: a forked child has none of its threads."""
+        self._lock = threading.Lock()
+        self._loop = None
+        self._thread = None
+        self.generation += 1
+
+    def at_exit(self) -> None:
+        """End the thread with the interpreter, without waiting long for it."""
+        with self._lock:
+            self._users = 0
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(loop.stop)
+        self.join()
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    _future._core_threads.add(threading.get_ident())
+    try:
+        loop.run_forever()
+    finally:
+        leftover = asyncio.all_tasks(loop)
+        for task in leftover:
+            task.cancel()
+        if leftover:
+            loop.run_until_complete(asyncio.wait(leftover, timeout=_EXIT_SECONDS))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        _future._core_threads.discard(threading.get_ident())
+        loop.close()
+
+
+def _submit(runtime: Runtime, tasks: _Tasks, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
+    light: LightFuture[T] = LightFuture()
+
+    def stop() -> None:
+        task = light.task
+        if task is not None:
+            task.cancel()
+
+    light.on_cancel = lambda: runtime.call(stop)
+    runtime.call(tasks.submit, coro, light)
+    return light
+
+
+_shared = LoopThread()
+
+
+def shared_loop() -> LoopThread:
+    """The loop thread of this process; it starts when first used."""
+    return _shared
+
+
+def _after_fork() -> None:
+    _future.after_fork()
+    _shared.after_fork()
+
+
+atexit.register(_shared.at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,199 @@
+"""What a service client shares with the clients it makes: server, session, samples, ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tinker_ext._transport.observe import SessionEnded
+from tinker_ext._wire.json_codec import dumps
+from tinker_ext._wire.operations import operation
+from tinker_ext.core.deadline import allowed_seconds
+from tinker_ext.core.future import LightFuture
+from tinker_ext.core.in_flight import Entry, PendingOperation
+from tinker_ext.core.link import SDK_VERSION, Link
+from tinker_ext.core.once import Shared
+from tinker_ext.core.polling import wait_for
+from tinker_ext.core.sample_pool import SamplePool
+from tinker_ext.core.session import Session, SessionOptions
+from tinker_ext.core.training_queue import Turns
+from tinker_ext.errors import APIError, ClientClosedError, TinkerError
+from tinker_ext.observe.watchers import Watchers
+
+if TYPE_CHECKING:
+    from tinker_ext.journal import Journal
+
+T = TypeVar("T")
+
+FOREVER_SECONDS = 10 * 365 * 86400.0
+CANCEL_BATCH = 64
+
+
+class Workspace:
+    """One server, one session, and everything under way there.
+
+    Args:
+        link: The server.
+        options: What a new session is told.
+        session_id: Id of an existing session to join instead.
+        description: How to rebuild the link elsewhere: base URL and public settings.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        options: SessionOptions | None = None,
+        *,
+        session_id: str | None = None,
+        description: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.link = link
+        self.runtime = link.runtime
+        self.watchers = Watchers(link.observers, link.runtime.time)
+        self.session = Session(link, options, session_id=session_id)
+        self.samples = SamplePool(link)
+        self.samples.on_cancelled = self._cancelled
+        self.samples.owner = lambda: self.owner()
+        self.description = dict(description or {})
+        self.journal: Journal | None = None
+        """Where the run is written down, when the user asked for it."""
+        self.followed: Turns | None = None
+        """The training requests that are written down."""
+        self._turns: list[Turns] = []
+        self._retained = False
+        self._closed = False
+        self._dynamic: Shared[Mapping[str, Any]] = Shared(self._ask_dynamic)
+        self._to_cancel: set[str] = set()
+        self.closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        """Awaited when the workspace closes, before the connections do (telemetry, journal)."""
+        self.owner: Callable[[], object] = lambda: None
+        """The client that ends the workspace when it is forgotten. Clients made by it hold what
+        this returns, so that it is not forgotten while they are in use."""
+
+    # -- any thread ------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def open(self) -> None:
+        """Make sure the loop runs; raises when the workspace was closed."""
+        if self._closed:
+            raise ClientClosedError("This client is closed.")
+        if not self._retained:
+            self._retained = True
+            self.runtime.retain()
+
+    def retire_unused(self) -> bool:
+        """Close a workspace that never sent anything; True when it is closed (already)."""
+        if not self._retained and not self._closed:
+            self._closed = True
+        return self._closed
+
+    def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
+        """Run a coroutine on the core loop."""
+        try:
+            self.open()
+        except BaseException:
+            coro.close()
+            raise
+        return self.runtime.submit(coro)
+
+    def seconds(self) -> float:
+        """How long an operation started now may take."""
+        configured = self.link.config.wait_deadline
+        return allowed_seconds(FOREVER_SECONDS if configured is None else configured)
+
+    def pending(self) -> list[PendingOperation]:
+        """Everything in flight or queued, oldest first."""
+        return self.link.book.snapshot(self.runtime.time())
+
+    def add_turns(self, turns: Turns) -> None:
+        """Note the order of one more training client, to be ended with the workspace."""
+        self._turns.append(turns)
+
+    # -- on the loop -----------------------------------------------------------------------
+
+    async def run(self, name: str, body: Mapping[str, Any], target: str, seconds: float) -> Any:
+        """Send an operation outside the training order and wait for its result."""
+        loop = asyncio.get_running_loop()
+        op = operation(name)
+        entry = Entry(name, target, loop.time(), loop.time() + seconds)
+        book = self.link.book
+        book.add(entry)
+        ended: LightFuture[Any] = LightFuture()
+        self.watchers.begin_training(name, target, ()).follow(entry, ended)
+        try:
+            entry.stage = "sending"
+            reply = await self.link.send(op, dumps(body), deadline=entry.deadline)
+            promise = self.link.decode("UntypedAPIFuture", reply)
+            value = await wait_for(
+                self.link, entry, op, str(promise.request_id), roundtrip=reply.elapsed
+            )
+            ended.settle(value)
+            return value
+        except BaseException as error:
+            ended.fail(error)
+            raise
+        finally:
+            book.discard(entry)
+
+    async def dynamic_config(self) -> Mapping[str, Any]:
+        """Flags of client/dynamic_config; empty where the server has none."""
+        return await self._dynamic.get()
+
+    async def _ask_dynamic(self) -> Mapping[str, Any]:
+        dialect = await self.link.ready()
+        if dialect.era == "0.4.1":
+            return {}
+        try:
+            reply = await self.link.ask("client_dynamic_config", {"sdk_version": SDK_VERSION})
+        except APIError:
+            return {}
+        return {"sample_cancel_enabled": bool(reply.sample_cancel_enabled)}
+
+    def _cancelled(self, request_id: str) -> None:
+        self._to_cancel.add(request_id)
+        if len(self._to_cancel) == 1:
+            self.runtime.spawn(self._send_cancels())
+
+    async def _send_cancels(self) -> None:
+        """Tell the server about samples nobody waits for, where it wants to know."""
+        config = await self.dynamic_config()
+        op = operation("cancel_future")
+        while self._to_cancel:
+            batch = [self._to_cancel.pop() for _ in range(min(CANCEL_BATCH, len(self._to_cancel)))]
+            if not config.get("sample_cancel_enabled"):
+                continue
+            sends = (self.link.send(op, dumps({"request_id": request_id})) for request_id in batch)
+            await asyncio.gather(*sends, return_exceptions=True)
+
+    async def close(self, status: str, detail: str | None = None) -> None:
+        """End everything: samples and training calls, heartbeat, session, connections."""
+        if self._closed:
+            return
+        self._closed = True
+        error: TinkerError = ClientClosedError("The client was closed while this was under way.")
+        for turns in self._turns:
+            turns.close(error)
+        self.samples.close(error)
+        session_id, began = self.session.session_id, self.session.began
+        try:
+            await self.session.finish(status, detail)
+        finally:
+            self.session.close()
+            lasted = 0.0 if began is None else self.runtime.time() - began
+            self.link.observers.notice(SessionEnded(session_id, status, detail, lasted))
+            for closer in self.closers:
+                with contextlib.suppress(Exception):
+                    await closer()
+            await self.link.aclose()
+
+    def release(self) -> None:
+        """Let go of the loop, once, after `close`."""
+        if self._retained:
+            self._retained = False
+            self.runtime.release()

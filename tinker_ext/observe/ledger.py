@@ -1,0 +1,196 @@
+"""`Ledger`: the tokens a run has used and holds, and the budget no call may exceed.
+
+A call holds what it may use at most before anything is sent; when it ends, the hold is replaced by
+what it did use. Used and held tokens together never exceed the budget.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import attrs
+
+from tinker_ext.errors import BudgetExceededError, ConfigurationError
+from tinker_ext.observe.prices import Prices
+from tinker_ext.types.tokens import Tokens
+
+
+def _limit(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    if value is None:
+        return
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not value >= 0:
+        raise ConfigurationError(
+            f"The budget of {attribute.name} must be a number of at least 0, not {value!r}."
+        )
+
+
+@attrs.frozen(kw_only=True)
+class Budget:
+    """The most a run may use; a limit that is None does not stop anything.
+
+    Attributes:
+        tokens: Tokens of all kinds together.
+        train: Tokens of forward_backward.
+        prefill: Tokens of prompts and forward passes.
+        sample: Tokens generated.
+        cost: Money, by the price table.
+    """
+
+    tokens: int | None = attrs.field(default=None, validator=_limit)
+    train: int | None = attrs.field(default=None, validator=_limit)
+    prefill: int | None = attrs.field(default=None, validator=_limit)
+    sample: int | None = attrs.field(default=None, validator=_limit)
+    cost: float | None = attrs.field(default=None, validator=_limit)
+
+
+@attrs.frozen
+class _Account:
+    tokens: Tokens = attrs.field(factory=Tokens)
+    cost: float = 0.0
+    priced: bool = True
+
+    def plus(self, tokens: Tokens, cost: float | None) -> _Account:
+        return _Account(
+            self.tokens + tokens, self.cost + (cost or 0.0), self.priced and cost is not None
+        )
+
+
+class Ledger:
+    """Counts tokens and money of one client; safe from any thread.
+
+    Args:
+        budget: What may not be exceeded.
+        prices: What tokens cost; needed for a budget of money.
+
+    Raises:
+        ConfigurationError: A budget of money without prices.
+
+    Example:
+        >>> ledger = Ledger(Budget(train=100))
+        >>> hold = ledger.hold(Tokens(train=80))
+        >>> hold.settle(Tokens(train=80))
+        >>> ledger.used.train
+        80
+        >>> try:
+        ...     ledger.hold(Tokens(train=40))
+        ... except BudgetExceededError as error:
+        ...     print(error.message[:36])
+        The budget of 100 train tokens would
+    """
+
+    def __init__(self, budget: Budget | None = None, prices: Prices | None = None) -> None:
+        self.budget = budget or Budget()
+        self.prices = prices
+        if self.budget.cost is not None and prices is None:
+            raise ConfigurationError(
+                "A budget of money needs a price table: pass prices='prices.toml'."
+            )
+        self._lock = threading.Lock()
+        self._used = _Account()
+        self._held = _Account()
+
+    @property
+    def used(self) -> Tokens:
+        """Tokens of all calls that have ended."""
+        return self._used.tokens
+
+    @property
+    def held(self) -> Tokens:
+        """Tokens that calls under way may still use."""
+        return self._held.tokens
+
+    @property
+    def cost(self) -> float | None:
+        """Money used; None without prices or when a model has none."""
+        used = self._used
+        return used.cost if self.prices is not None and used.priced else None
+
+    def totals(self) -> dict[str, int | float | None]:
+        """What was used, as the run log writes it."""
+        return {**self.used.to_dict(), "cost": self.cost}
+
+    def hold(self, tokens: Tokens, model: str | None = None, operation: str = "") -> Hold:
+        """Set aside what a call may use at most.
+
+        Args:
+            tokens: The most the call may use.
+            model: Name of the base model, for its price.
+            operation: For the error.
+
+        Raises:
+            BudgetExceededError: The call could exceed the budget; nothing is set aside.
+            ConfigurationError: The budget is money and the model has no price.
+        """
+        cost = self._price(tokens, model)
+        with self._lock:
+            taken = self._used.plus(self._held.tokens, self._held.cost)
+            self._check(taken.plus(tokens, cost), taken, tokens, cost, operation)
+            self._held = self._held.plus(tokens, cost or 0.0)
+        return Hold(self, tokens, cost, model)
+
+    def _price(self, tokens: Tokens, model: str | None) -> float | None:
+        if self.prices is None:
+            return None
+        cost = self.prices.cost(tokens, model)
+        if cost is None and tokens and self.budget.cost is not None:
+            raise ConfigurationError(
+                f"The price table has no prices for {model or 'this model'}, so its cost cannot "
+                "be held to the budget; add the model or '*' to the table."
+            )
+        return cost
+
+    def _check(
+        self, would: _Account, taken: _Account, more: Tokens, cost: float | None, operation: str
+    ) -> None:
+        limits = (
+            ("tokens", would.tokens.total, taken.tokens.total, more.total),
+            ("train", would.tokens.train, taken.tokens.train, more.train),
+            ("prefill", would.tokens.prefill, taken.tokens.prefill, more.prefill),
+            ("sample", would.tokens.sample, taken.tokens.sample, more.sample),
+            ("cost", would.cost, taken.cost, cost or 0.0),
+        )
+        for name, sum_, before, extra in limits:
+            limit = getattr(self.budget, name)
+            # A call that uses nothing of a kind cannot exceed its limit.
+            if limit is not None and extra and sum_ > limit:
+                unit = self.prices.currency if name == "cost" and self.prices else name
+                what = unit if name in ("tokens", "cost") else f"{unit} tokens"
+                raise BudgetExceededError(
+                    f"The budget of {limit:,} {what} would be exceeded: {before:,.6g} used or "
+                    f"under way, and this call may use {extra:,.6g}. Nothing was sent."
+                ).with_context(operation=operation or None)
+
+    def _settle(self, hold: Hold, used: Tokens) -> None:
+        cost = None if self.prices is None else self.prices.cost(used, hold.model)
+        with self._lock:
+            held = self._held
+            self._held = _Account(held.tokens - hold.tokens, held.cost - (hold.cost or 0.0))
+            if used:
+                self._used = self._used.plus(used, cost)
+
+
+class Hold:
+    """What one call may use; ended once, by `settle` or `release`."""
+
+    __slots__ = ("_ledger", "_open", "cost", "model", "tokens")
+
+    def __init__(
+        self, ledger: Ledger, tokens: Tokens, cost: float | None, model: str | None
+    ) -> None:
+        self._ledger = ledger
+        self._open = True
+        self.tokens = tokens
+        self.cost = cost
+        self.model = model
+
+    def settle(self, used: Tokens) -> None:
+        """Replace the hold by what was used."""
+        if self._open:
+            self._open = False
+            self._ledger._settle(self, used)
+
+    def release(self) -> None:
+        """Give everything back: nothing was used."""
+        self.settle(Tokens())

@@ -1,0 +1,261 @@
+"""`Watchers`: from a user's call to the event of its end, with the tokens it used.
+
+`begin` is called in the user's thread before anything is sent, and is where a budget stops a call.
+The event of the end is delivered in the context of the call, so that a trace finds its parent.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
+from typing import Any, Protocol
+
+from tinker_ext._transport.observe import Observers, OperationFinished, OperationStarted
+from tinker_ext.errors import APIStatusError, ClientClosedError, InvalidInputError
+from tinker_ext.observe.ledger import Hold, Ledger
+from tinker_ext.types.datum import Datum
+from tinker_ext.types.model_input import ModelInput
+from tinker_ext.types.outputs import ForwardBackwardOutput
+from tinker_ext.types.sampling import SampleResponse
+from tinker_ext.types.tokens import Tokens
+
+log = logging.getLogger("tinker_ext")
+
+
+class Call(Protocol):
+    """What is known about a call under way; see `tinker_ext.core.in_flight.Entry`."""
+
+    stage: str
+    started: float
+    attempt: int
+    request_id: str | None
+    seq_id: int | None
+
+
+class Watch:
+    """One call, from `begin` to the end of its future; this one does nothing."""
+
+    __slots__ = ()
+
+    def follow(self, call: Call, future: Future[Any]) -> None:
+        """Tell about the call when its future is done."""
+
+    def drop(self) -> None:
+        """The call did not happen after all."""
+
+
+_NOBODY = Watch()
+
+
+class Watchers:
+    """Everybody who is told what one client does, and the ledger that may stop it.
+
+    Args:
+        observers: Who is told.
+        clock: Loop time; from any thread.
+        ledger: Counts tokens; None counts nothing and stops nothing.
+    """
+
+    def __init__(
+        self, observers: Observers, clock: Callable[[], float], ledger: Ledger | None = None
+    ) -> None:
+        self.observers = observers
+        self.clock = clock
+        self.ledger = ledger
+        self._models: dict[str, str] = {}
+        # `next` on it is atomic, so any thread may take a number.
+        self._numbers = itertools.count(1)
+
+    def name_model(self, target: str | None, model: str | None) -> None:
+        """Remember the base model of a model id or sampling session, for its price."""
+        if target and model:
+            self._models[target] = model
+
+    def model_of(self, target: str) -> str | None:
+        """Name of the base model behind a target, where it is known."""
+        run_id = target.partition("://")[2].partition("/")[0]
+        return self._models.get(target) or self._models.get(run_id)
+
+    def begin_training(self, operation: str, target: str, data: Sequence[Datum]) -> Watch:
+        """Note a call that works on a batch (or on none).
+
+        Raises:
+            BudgetExceededError: The call could exceed the budget.
+        """
+        if self.ledger is None and not self.observers:
+            return _NOBODY
+        count = sum(count_tokens(datum.model_input) for datum in data)
+        if operation == "forward_backward":
+            tokens = Tokens(train=count)
+        else:
+            tokens = Tokens(prefill=count)
+        return self._begin(operation, target, tokens, count, len(data))
+
+    def begin_sample(
+        self, target: str, prompt: ModelInput, num_samples: int, max_tokens: int | None
+    ) -> Watch:
+        """Note a sample; at most `num_samples * max_tokens` tokens are held.
+
+        Raises:
+            BudgetExceededError: The call could exceed the budget.
+        """
+        if self.ledger is None and not self.observers:
+            return _NOBODY
+        count = count_tokens(prompt)
+        tokens = Tokens(prefill=count, sample=num_samples * (max_tokens or 0))
+        return self._begin("asample", target, tokens, count, num_samples)
+
+    def _begin(
+        self, operation: str, target: str, most: Tokens, tokens_in: int, datums: int
+    ) -> Watch:
+        model = self.model_of(target)
+        hold = None if self.ledger is None else self.ledger.hold(most, model, operation)
+        number = next(self._numbers)
+        return _Watched(self, number, operation, target, model, most, hold, tokens_in, datums)
+
+
+class _Watched(Watch):
+    """A call somebody wants to know about."""
+
+    __slots__ = (
+        "_call",
+        "_context",
+        "_datums",
+        "_hold",
+        "_model",
+        "_most",
+        "_number",
+        "_operation",
+        "_target",
+        "_tokens_in",
+        "_watchers",
+    )
+
+    def __init__(
+        self,
+        watchers: Watchers,
+        number: int,
+        operation: str,
+        target: str,
+        model: str | None,
+        most: Tokens,
+        hold: Hold | None,
+        tokens_in: int,
+        datums: int,
+    ) -> None:
+        self._watchers = watchers
+        self._number = number
+        self._operation = operation
+        self._target = target
+        self._model = model
+        self._most = most
+        self._hold = hold
+        self._tokens_in = tokens_in
+        self._datums = datums
+        self._call: Call | None = None
+        self._context = contextvars.copy_context()
+
+    def follow(self, call: Call, future: Future[Any]) -> None:
+        """Tell about the call when its future is done."""
+        self._call = call
+        self._watchers.observers.notice(
+            OperationStarted(self._number, self._operation, self._target, self._model)
+        )
+        future.add_done_callback(self._ended)
+
+    def drop(self) -> None:
+        """The call did not happen after all."""
+        if self._hold is not None:
+            self._hold.release()
+
+    def _ended(self, future: Future[Any]) -> None:
+        try:
+            self._tell(future)
+        except Exception:
+            log.debug("an observer failed on %s", self._operation, exc_info=True)
+
+    def _tell(self, future: Future[Any]) -> None:
+        call = self._call
+        assert call is not None
+        failure: BaseException | None = None
+        value: Any = None
+        if future.cancelled():
+            failure = CancelledError()
+        else:
+            failure = future.exception()
+            value = future.result() if failure is None else None
+        tokens_out = _tokens_out(value)
+        used = self._used(call, failure, tokens_out)
+        if self._hold is not None:
+            self._hold.settle(used)
+        if not self._watchers.observers:
+            return
+        event = OperationFinished(
+            number=self._number,
+            operation=self._operation,
+            target=self._target,
+            model=self._model,
+            seconds=max(0.0, self._watchers.clock() - call.started),
+            tokens=used,
+            tokens_in=self._tokens_in,
+            tokens_out=tokens_out,
+            datums=self._datums,
+            loss=_loss(value),
+            metrics=_metrics(value),
+            request_id=call.request_id,
+            seq_id=call.seq_id,
+            attempts=call.attempt,
+            failure=failure,
+        )
+        self._context.run(self._watchers.observers.notice, event)
+
+    def _used(self, call: Call, failure: BaseException | None, tokens_out: int) -> Tokens:
+        if failure is None:
+            return Tokens(self._most.train, self._most.prefill, tokens_out)
+        # What the server may have done counts; what it refused or never got does not.
+        if call.stage == "queued" or _is_refused(failure):
+            return Tokens()
+        return self._most
+
+
+def _is_refused(failure: BaseException) -> bool:
+    if isinstance(failure, APIStatusError):
+        return failure.status_code < 500 and failure.status_code != 408
+    return isinstance(failure, ClientClosedError | InvalidInputError)
+
+
+def count_tokens(prompt: ModelInput) -> int:
+    """Tokens of an input; an image of undeclared length counts as none."""
+    total = 0
+    for chunk in prompt.chunks:
+        try:
+            total += chunk.length
+        except ValueError:
+            continue
+    return total
+
+
+def _tokens_out(value: Any) -> int:
+    if not isinstance(value, SampleResponse):
+        return 0
+    return sum(
+        len(sequence.tokens) if sequence.tokens_np is None else len(sequence.tokens_np)
+        for sequence in value.sequences
+    )
+
+
+def _loss(value: Any) -> float | None:
+    if not isinstance(value, ForwardBackwardOutput):
+        return None
+    try:
+        return float(value.loss)
+    except (InvalidInputError, TypeError):
+        return None
+
+
+def _metrics(value: Any) -> dict[str, float]:
+    metrics = getattr(value, "metrics", None)
+    return dict(metrics) if isinstance(metrics, dict) else {}
