@@ -7,8 +7,8 @@ know. Every line has these keys:
 ======== ======= =================================================================================
 key      type    meaning
 ======== ======= =================================================================================
-type     string  ``start``, ``operation``, ``step``, ``queue``, ``session_start`` or
-                 ``session_end``
+type     string  ``start``, ``operation``, ``step``, ``queue``, ``retry``, ``waiting``,
+                 ``time``, ``session_start`` or ``session_end``
 time     number  seconds since 1970, when the line was written
 session  string  id of the session, null before there is one
 ======== ======= =================================================================================
@@ -33,6 +33,8 @@ metrics         object           metrics of the reply
 request_id      string or null   id of the (last) request
 seq_id          integer or null  first seq_id of the call
 attempts        integer          requests made for it in its last stage
+retries         integer          how often a request of it was sent again
+effect          string           whether it took effect: ``yes``, ``no`` or ``unknown``
 error           string or null   name of the exception, null on success
 =============== ================ =================================================================
 
@@ -51,7 +53,23 @@ totals          object           the ledger: train, prefill, sample, cost (null 
 ``queue``: the server holds an operation back. ``operation``, ``target``, ``state``, ``reason``,
 ``request_id``; written when the state of an operation changes, never for ``active``.
 
-``session_start`` has no more keys. ``session_end``: ``seconds``, ``status`` and ``totals``.
+``retry``: a request is sent again: ``number`` of the call (null for requests of the client's own),
+``operation``, ``lane``, ``attempt`` that failed, ``reason`` (a status or the name of an error),
+``delay`` in seconds and its ``source``.
+
+``waiting``: what the oldest calls wait for, at most once a second and only when it has changed:
+``count`` of all pending calls, and ``calls``, each with ``number``, ``operation``, ``target``,
+``lane``, ``stage`` (``queued``, ``sending`` or ``waiting``), ``since`` and ``deadline`` (seconds
+since 1970), ``attempts``, ``retries``, ``cause`` of the last retry, ``state``, ``reason``,
+``request_id`` and ``seq_id``.
+
+``time``: where the ``seconds`` before this line went. Each moment counts once, for what the oldest
+pending call was doing: ``server`` (the server works on it), ``queue`` (it is held back: by the
+server's queue, by a limit on requests, or by earlier calls), ``network`` (it is being sent, or sent
+again after a failure), ``us`` (no call was pending: the program itself was at work).
+
+``session_start``: ``version`` of the format, ``client`` version, ``budget`` (the limits that are
+set) and ``currency`` of the prices. ``session_end``: ``seconds``, ``status`` and ``totals``.
 
 Example:
     >>> import tempfile, pathlib
@@ -63,7 +81,17 @@ Example:
 
 from tinker_ext.observe.ledger import Budget, Hold, Ledger
 from tinker_ext.observe.prices import Prices
-from tinker_ext.observe.run_log import RunLog, last_steps, read
+from tinker_ext.observe.run_log import VERSION, RunLog, last_steps, read
 from tinker_ext.types.tokens import Tokens
 
-__all__ = ["Budget", "Hold", "Ledger", "Prices", "RunLog", "Tokens", "last_steps", "read"]
+__all__ = [
+    "VERSION",
+    "Budget",
+    "Hold",
+    "Ledger",
+    "Prices",
+    "RunLog",
+    "Tokens",
+    "last_steps",
+    "read",
+]

@@ -330,11 +330,16 @@ class Connection:
                     outcome.error if reply is None else f"status {reply.status}",
                     deadline - now,
                 )
+            cause = str(reply.status if reply else type(outcome.error).__name__)
+            if call.owner is not None:
+                call.owner.retried(cause)
             if self.observers:
-                cause = str(reply.status if reply else type(outcome.error).__name__)
                 delay, source = outcome.verdict.delay, outcome.verdict.source
+                number = None if call.owner is None else call.owner.number
                 self.observers.notice(
-                    RetryScheduled(call.operation, call.lane, attempts, cause, delay, source)
+                    RetryScheduled(
+                        call.operation, call.lane, attempts, cause, delay, source, number
+                    )
                 )
 
         return await run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Protocol
 
 import attrs
 
@@ -36,6 +37,15 @@ class RetryRule(StrEnum):
     """Never sent again (heartbeat, telemetry)."""
 
 
+class Owner(Protocol):
+    """A call of the user in flight; see `tinker_ext.core.in_flight.Entry`."""
+
+    number: int
+
+    def retried(self, cause: str) -> None:
+        """Note that a request is to be sent again."""
+
+
 @attrs.frozen(slots=True)
 class Call:
     """One operation as it goes out.
@@ -52,6 +62,7 @@ class Call:
         idempotency_key: Sent as X-Idempotency-Key on every attempt; made up when None.
         redirect_is_answer: Hand a 3xx back as the reply (checkpoint archive) instead of failing.
         max_reply_bytes: Most bytes the reply may have, when the lane's limit does not fit.
+        owner: The call in flight that it is sent for; told when it is sent again.
     """
 
     operation: str
@@ -65,6 +76,7 @@ class Call:
     idempotency_key: str | None = None
     redirect_is_answer: bool = False
     max_reply_bytes: int | None = None
+    owner: Owner | None = attrs.field(default=None, repr=False)
 
 
 @attrs.frozen(slots=True)

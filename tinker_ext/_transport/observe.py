@@ -41,7 +41,10 @@ class RequestFinished:
 
 @attrs.frozen
 class RetryScheduled:
-    """The same request will be sent again; `reason` is a status or the name of an error."""
+    """The same request will be sent again; `reason` is a status or the name of an error.
+
+    `number` is that of the `OperationStarted` it is sent for, None for requests of our own.
+    """
 
     operation: str
     lane: Lane
@@ -49,6 +52,7 @@ class RetryScheduled:
     reason: str
     delay: float
     source: str
+    number: int | None = None
 
 
 @attrs.frozen
@@ -127,6 +131,8 @@ class OperationFinished:
         request_id: Id of the (last) request.
         seq_id: First seq_id of the call.
         attempts: Requests made in the last stage of the call.
+        retries: How often a request of the call was sent again.
+        effect: Whether it took effect on the server: `yes`, `no` or `unknown`.
         failure: The exception, None on success.
     """
 
@@ -144,6 +150,8 @@ class OperationFinished:
     request_id: str | None = None
     seq_id: int | None = None
     attempts: int = 0
+    retries: int = 0
+    effect: str = "yes"
     failure: BaseException | None = attrs.field(default=None, repr=False)
 
     @property

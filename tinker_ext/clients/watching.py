@@ -104,6 +104,7 @@ def _ledger(budget: BudgetLike | None, prices: PricesLike | None) -> Ledger:
 
 def _record(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
     from tinker_ext.observe.recording import Recorder
+    from tinker_ext.observe.waits import Waits
     from tinker_ext.runlog import RunLog
 
     if not isinstance(run_log, RunLog | str | os.PathLike):
@@ -111,7 +112,8 @@ def _record(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
             f"run_log must be a file, a directory or a RunLog, not {type(run_log).__name__}."
         )
     log = run_log if isinstance(run_log, RunLog) else RunLog(run_log)
-    recorder = Recorder(log, ledger, workspace.runtime.time)
+    waits = Waits(log, workspace.runtime, workspace.watchers.live)
+    recorder = Recorder(log, ledger, waits)
     workspace.link.observers.add(recorder)
     workspace.closers.append(recorder.aclose)
 

@@ -131,6 +131,7 @@ class Delivery:
             timeout=link.seconds(op),
             retry=RetryRule.FINAL409 if self.resends else RetryRule.UNSAFE,
             idempotency_key=f"{self._run_key}-{post.seq_id}",
+            owner=None if post.ticket is None else post.ticket.entry,
         )
         if post.ticket is not None:
             post.ticket.entry.attempt += 1

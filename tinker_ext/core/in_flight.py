@@ -78,12 +78,15 @@ class Entry:
 
     __slots__ = (
         "attempt",
+        "cause",
         "deadline",
         "moved",
+        "number",
         "operation",
         "queue_state",
         "reason",
         "request_id",
+        "retries",
         "seq_id",
         "stage",
         "started",
@@ -98,10 +101,18 @@ class Entry:
         self.moved = started
         self.stage = "queued"
         self.attempt = 0
+        self.number = 0  # of the call, for observers; 0 without any
+        self.retries = 0
+        self.cause: str | None = None
         self.request_id: str | None = None
         self.seq_id: int | None = None
         self.queue_state: str | None = None
         self.reason: str | None = None
+
+    def retried(self, cause: str) -> None:
+        """Note that a request is to be sent again; a status, or the name of an error, says why."""
+        self.retries += 1
+        self.cause = cause
 
     def snapshot(self, now: float) -> PendingOperation:
         """What a user may see of it now."""

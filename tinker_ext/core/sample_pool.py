@@ -22,6 +22,7 @@ from tinker_ext._transport import (
     sent_of,
     verdict,
 )
+from tinker_ext._transport.observe import RetryScheduled
 from tinker_ext._wire import requests
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.operations import operation
@@ -350,6 +351,14 @@ class SamplePool:
         ours = decision.source in ("immediate", "backoff")
         if ours and retry is not None:
             delay, ours = retry.delay(failures, link.rng.random()), False
+        cause = str(status if error is None else type(error).__name__)
+        sample.retried(cause)
+        if connection.observers:
+            connection.observers.notice(
+                RetryScheduled(
+                    "asample", Lane.SAMPLE, failures, cause, delay, decision.source, sample.number
+                )
+            )
         if status in (402, 429):
             self.limit.refused(started=started)
             named = decision.source in ("retry-after-ms", "retry-after", "date", "billing")

@@ -111,6 +111,11 @@ class Ledger:
         """What was used, as the run log writes it."""
         return {**self.used.to_dict(), "cost": self.cost}
 
+    def terms(self) -> dict[str, Any]:
+        """Return the budget and the currency, as the run log writes them."""
+        limits = attrs.asdict(self.budget, filter=lambda _, value: value is not None)
+        return {"budget": limits, "currency": self.prices and self.prices.currency}
+
     def hold(self, tokens: Tokens, model: str | None = None, operation: str = "") -> Hold:
         """Set aside what a call may use at most.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import attrs
 
@@ -12,10 +11,15 @@ from tinker_ext._transport.observe import (
     OperationFinished,
     OperationStarted,
     QueueStateSeen,
+    RequestFinished,
+    RequestStarted,
+    RetryScheduled,
     SessionEnded,
     SessionStarted,
 )
-from tinker_ext.runlog import Ledger, RunLog, Tokens, last_steps
+from tinker_ext._version import __version__
+from tinker_ext.observe.waits import Waits
+from tinker_ext.runlog import VERSION, Ledger, RunLog, Tokens, last_steps
 
 
 @attrs.define
@@ -58,13 +62,14 @@ class Recorder:
     Args:
         run_log: Where to.
         ledger: Its totals are written with every step.
-        clock: Loop time.
+        waits: Writes what calls wait for.
     """
 
-    def __init__(self, run_log: RunLog, ledger: Ledger, clock: Callable[[], float]) -> None:
+    def __init__(self, run_log: RunLog, ledger: Ledger, waits: Waits) -> None:
         self._log = run_log
         self._ledger = ledger
-        self._clock = clock
+        self._clock = waits.clock
+        self._waits = waits
         self._lock = threading.Lock()
         self._session_id: str | None = None
         self._steps = last_steps(run_log.path)
@@ -73,16 +78,27 @@ class Recorder:
 
     def notice(self, event: Event) -> None:
         """Write the event when it belongs into the log."""
-        if isinstance(event, OperationStarted):
+        if isinstance(event, RequestStarted | RequestFinished):
+            self._waits.request(event)
+        elif isinstance(event, RetryScheduled):
+            self._retry(event)
+        elif isinstance(event, OperationStarted):
             self._started(event)
         elif isinstance(event, OperationFinished):
             self._finished(event)
         elif isinstance(event, QueueStateSeen):
             self._queue(event)
         elif isinstance(event, SessionStarted):
-            self._session_id = event.session_id
-            self._log.write("session_start", session=event.session_id)
+            self._session_id = self._waits.session_id = event.session_id
+            self._log.write(
+                "session_start",
+                session=event.session_id,
+                version=VERSION,
+                client=__version__,
+                **self._ledger.terms(),
+            )
         elif isinstance(event, SessionEnded):
+            self._waits.flush()
             self._log.write(
                 "session_end",
                 session=event.session_id,
@@ -107,9 +123,11 @@ class Recorder:
             target=event.target,
             model=event.model,
         )
+        self._waits.started(event)
 
     def _finished(self, event: OperationFinished) -> None:
         self._states.pop(event.request_id or "", None)
+        self._waits.finished(event)
         self._log.write(
             "operation",
             session=self._session_id,
@@ -127,6 +145,8 @@ class Recorder:
             request_id=event.request_id,
             seq_id=event.seq_id,
             attempts=event.attempts,
+            retries=event.retries,
+            effect=event.effect,
             error=event.error,
         )
         with self._lock:
@@ -156,6 +176,20 @@ class Recorder:
         )
         model.began, model.tokens, model.loss, model.metrics = now, Tokens(), None, {}
 
+    def _retry(self, event: RetryScheduled) -> None:
+        self._waits.retried(event)
+        self._log.write(
+            "retry",
+            session=self._session_id,
+            number=event.number,
+            operation=event.operation,
+            lane=event.lane.value,
+            attempt=event.attempt,
+            reason=event.reason,
+            delay=round(event.delay, 6),
+            source=event.source,
+        )
+
     def _queue(self, event: QueueStateSeen) -> None:
         if event.state == "active":
             self._states.pop(event.request_id, None)
@@ -173,4 +207,5 @@ class Recorder:
 
     async def aclose(self) -> None:
         """Close the file."""
+        self._waits.close()
         self._log.close()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 DEFAULT_NAME = "metrics.jsonl"
+
+VERSION = 1
+"""Of the format; a line that says another one may mean something else."""
 
 
 class RunLog:
@@ -42,8 +46,7 @@ class RunLog:
             **fields: Everything else; numbers that JSON lacks become null.
         """
         record = {"type": kind, "time": round(time.time(), 6), **fields}
-        text = json.dumps(_plain(record), separators=(",", ":"), allow_nan=False)
-        line = f"{text}\n".encode()
+        line = encode(record)
         with self._lock:
             try:
                 if self._file is None:
@@ -111,17 +114,20 @@ def last_steps(path: str | os.PathLike[str]) -> dict[str, int]:
     return steps
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+_OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+
+
+def encode(record: dict[str, Any]) -> bytes:
+    """One line; numbers that JSON lacks become null, and what is no JSON at all its text."""
     try:
-        return _plain(float(value))
+        return orjson.dumps(record, _plain, _OPTIONS)
+    except TypeError:  # half a surrogate pair in a text, or an integer of more than 64 bits
+        return f"{json.dumps(record, default=_plain, skipkeys=True)}\n".encode()
+
+
+def _plain(value: Any) -> Any:
+    try:
+        return float(value)
     except (TypeError, ValueError):
         return str(value)
 

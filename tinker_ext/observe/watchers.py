@@ -30,9 +30,15 @@ class Call(Protocol):
 
     stage: str
     started: float
+    deadline: float
     attempt: int
+    number: int
+    retries: int
+    cause: str | None
     request_id: str | None
     seq_id: int | None
+    queue_state: str | None
+    reason: str | None
 
 
 class Watch:
@@ -65,6 +71,8 @@ class Watchers:
         self.observers = observers
         self.clock = clock
         self.ledger = ledger
+        self.live: dict[int, Call] = {}
+        """Calls under way by number, for observers that ask how they stand."""
         self._models: dict[str, str] = {}
         # `next` on it is atomic, so any thread may take a number.
         self._numbers = itertools.count(1)
@@ -161,6 +169,8 @@ class _Watched(Watch):
     def follow(self, call: Call, future: Future[Any]) -> None:
         """Tell about the call when its future is done."""
         self._call = call
+        call.number = self._number
+        self._watchers.live[self._number] = call
         self._watchers.observers.notice(
             OperationStarted(self._number, self._operation, self._target, self._model)
         )
@@ -176,6 +186,8 @@ class _Watched(Watch):
             self._tell(future)
         except Exception:
             log.debug("an observer failed on %s", self._operation, exc_info=True)
+        finally:
+            self._watchers.live.pop(self._number, None)
 
     def _tell(self, future: Future[Any]) -> None:
         call = self._call
@@ -208,6 +220,8 @@ class _Watched(Watch):
             request_id=call.request_id,
             seq_id=call.seq_id,
             attempts=call.attempt,
+            retries=call.retries,
+            effect=_effect(call, failure),
             failure=failure,
         )
         self._context.run(self._watchers.observers.notice, event)
@@ -216,9 +230,13 @@ class _Watched(Watch):
         if failure is None:
             return Tokens(self._most.train, self._most.prefill, tokens_out)
         # What the server may have done counts; what it refused or never got does not.
-        if call.stage == "queued" or _is_refused(failure):
-            return Tokens()
-        return self._most
+        return Tokens() if _effect(call, failure) == "no" else self._most
+
+
+def _effect(call: Call, failure: BaseException | None) -> str:
+    if failure is None:
+        return "yes"
+    return "no" if call.stage == "queued" or _is_refused(failure) else "unknown"
 
 
 def _is_refused(failure: BaseException) -> bool:

@@ -295,9 +295,17 @@ def test_a_continued_log_counts_on(tmp_path):
 def test_a_step_waits_for_the_losses_of_earlier_calls(tmp_path):
     """M34: a step's line has its own losses though results may be read out of order."""
     from tinker_ext.observe.recording import Recorder
+    from tinker_ext.observe.waits import Waits
     from tinker_ext.runlog import Ledger
 
-    recorder = Recorder(RunLog(tmp_path), Ledger(), lambda: 0.0)
+    class Still:
+        def time(self):
+            return 0.0
+
+        def call(self, fn, *args):
+            pass
+
+    recorder = Recorder(RunLog(tmp_path), Ledger(), Waits(RunLog(tmp_path), Still(), {}))
 
     def end(number, operation, loss=None):
         recorder.notice(
