@@ -1,35 +1,30 @@
-"""Every command of the project: `nox` runs what CI runs, `nox -l` lists the rest."""
+"""Every command of the project: `nox` for each change, `nox -s everything` before a release."""
 
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import nox
 
+SHORT = ["drift", "lint", "types", "tests", "simulate", "fuzz", "examples", "docs", "wheel"]
+"""What plain `nox` runs: minutes, no torch, and nothing that is judged by time."""
+
+LONG = ["tests_torch", "parity", "cookbook", "fleet", "browser", "bench", "soak"]
+"""What `nox -s everything` adds, those of them that exist, each in its short form."""
+
+OTHER_PYTHONS = ["3.12", "3.13", "3.14"]
+
 # Sessions share environments, see `environment`; each makes the one it needs.
 nox.options.default_venv_backend = "none"
 nox.options.stop_on_first_error = True
-nox.options.sessions = [
-    "drift",
-    "lint",
-    "types",
-    "tests",
-    "simulate",
-    "fuzz",
-    "examples",
-    "docs",
-    "wheel",
-    "tests_torch",
-    "parity",
-    "cookbook",
-    "bench",
-    "soak",
-]
+nox.options.sessions = SHORT
 
 HERE = Path(__file__).parent
 PIP = ["--quiet", "--disable-pip-version-check"]
+PARALLEL = ["-n", "logical", "--maxprocesses", "8", "--dist", "worksteal"]
 GENERATOR = ["openapi-python-client==0.29.1", "ruff==0.17.4", "grpcio-tools==1.85.1", "pyyaml"]
 TYPES = ["mypy==2.4.1", "types-PyYAML", "types-protobuf"]
 TOOLS = [*GENERATOR, *TYPES, "openapi-spec-validator==0.9.0", "mkdocs-material==9.*", "build"]
@@ -43,35 +38,60 @@ OLDER_SKYRL = ["--no-deps", "skyrl-tx==0.3.0", "transformers==4.57.6", "huggingf
 COOKBOOK = "tinker-cookbook[math-rl]==0.5.8"
 
 
-def environment(session: nox.Session, name: str, *steps: list[str]) -> str:
+def fast_installer() -> str | None:
+    """Return the path of uv, which `pip install nox[uv]` brings; without it pip does the work."""
+    try:
+        from uv import find_uv_bin
+
+        return find_uv_bin()
+    except (ImportError, FileNotFoundError):
+        return shutil.which("uv")
+
+
+def environment(
+    session: nox.Session,
+    name: str,
+    *steps: list[str],
+    base: str = sys.executable,
+    fast: bool = False,
+) -> str:
     """Make an environment that several sessions share, once; return its interpreter.
 
     Args:
         name: folder under ``.nox``.
-        steps: what to install, one pip call each, in this order.
+        steps: what to install, one call of the installer each, in this order.
+        base: the interpreter to make it from.
+        fast: let uv install where it is there. Not for torch, whose CPU build only pip finds.
     """
     place = HERE / ".nox" / name
     python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
-    made_from = json.dumps([steps, (HERE / "pyproject.toml").read_text()])
+    made_from = json.dumps([base, steps, (HERE / "pyproject.toml").read_text()])
     note = place / "made-from.json"
-    if not note.exists() or note.read_text() != made_from:
-        shutil.rmtree(place, ignore_errors=True)
-        session.run(sys.executable, "-m", "venv", str(place))
-        for step in steps:
-            session.run(str(python), "-m", "pip", "install", *PIP, *step)
-        note.write_text(made_from)
+    if note.exists() and note.read_text() == made_from:
+        return str(python)
+    shutil.rmtree(place, ignore_errors=True)
+    uv = fast_installer() if fast else None
+    if uv:
+        session.run(uv, "venv", "--quiet", "--python", base, str(place), external=True)
+        install = [uv, "pip", "install", "--quiet", "--python", str(python)]
+    else:
+        session.run(base, "-m", "venv", str(place), external=True)
+        install = [str(python), "-m", "pip", "install", *PIP]
+    for step in steps:
+        session.run(*install, *step, external=True)
+    note.write_text(made_from)
     return str(python)
 
 
 def workshop(session: nox.Session) -> str:
     """Return the interpreter with the package, its light extras and every tool but torch."""
-    return environment(session, "workshop", ["-e", ".[all]", *TOOLS])
+    return environment(session, "workshop", ["-e", ".[all,test]", *TOOLS], fast=True)
 
 
 def torch_workshop(session: nox.Session) -> str:
     """Return the interpreter with the package, torch and the cookbook."""
     # torch first: the cookbook accepts any version and would fetch the largest.
-    steps = [TORCH, "numpy"], [COOKBOOK, "pytest-asyncio"], ["-e", ".[all]"]
+    steps = [TORCH, "numpy"], [COOKBOOK, "pytest-asyncio"], ["-e", ".[all,test]"]
     return environment(session, "torch", *steps)
 
 
@@ -126,9 +146,50 @@ def types(session: nox.Session) -> None:
 
 
 @nox.session
+def everything(session: nox.Session) -> None:
+    """All of plain `nox`, then the other Pythons, torch, the official SDKs, the cookbook, load."""
+    for name in [*SHORT, *(f"tests-{version}" for version in OTHER_PYTHONS)]:
+        session.notify(name)
+    for name in LONG:
+        if name in globals():
+            session.notify(name)
+
+
+@nox.session
 def tests(session: nox.Session) -> None:
-    """Unit, contract, fault and generator tests on the embedded server."""
-    session.run(workshop(session), "-m", "pytest", *session.posargs)
+    """Unit, contract, fault and generator tests on the embedded server; `-- PATH` for a part."""
+    session.run(workshop(session), "-m", "pytest", *(session.posargs or PARALLEL))
+
+
+def interpreter(version: str) -> str | None:
+    """Return the path of another Python of this machine, or None."""
+    places = [shutil.which(f"python{version}")]
+    places += sorted(map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python")))
+    question = [f"import sys; sys.exit(sys.version_info[:2] != ({version.replace('.', ', ')}))"]
+    for place in places:
+        # A shim of pyenv is there for every Python it knows, and fails for those not chosen.
+        if place and not subprocess.run([place, "-c", *question], capture_output=True).returncode:
+            return place
+    return None
+
+
+def tests_of(version: str) -> None:
+    """Add the session that runs the tests on another Python, where the machine has it."""
+
+    @nox.session(name=f"tests-{version}")
+    def on_another_python(session: nox.Session) -> None:
+        base = interpreter(version)
+        if base is None:
+            session.skip(f"no Python {version} on this machine")
+        steps = ["-e", ".[all,test]", *TOOLS]
+        python = environment(session, f"python-{version}", steps, base=base, fast=True)
+        session.run(python, "-m", "pytest", *(session.posargs or PARALLEL))
+
+    on_another_python.__doc__ = f"The tests on Python {version}; skipped where it is not installed."
+
+
+for another in OTHER_PYTHONS:
+    tests_of(another)
 
 
 @nox.session
@@ -173,7 +234,7 @@ def docs(session: nox.Session) -> None:
     """Build the site and run every snippet of it."""
     python = workshop(session)
     session.run(python, "-m", "mkdocs", "build", "--strict", "--quiet")
-    session.run(python, "-m", "pytest", "tests/docs", *session.posargs)
+    session.run(python, "-m", "pytest", "tests/docs", *(session.posargs or PARALLEL))
 
 
 @nox.session
@@ -212,7 +273,7 @@ def interop(session: nox.Session) -> None:
     `-- --older` takes skyrl-tx instead, `-- --docs` also examines the server and writes
     docs/servers.md.
     """
-    steps = [TORCH, "numpy"], ["-r", "tests/interop/requirements.txt"], ["-e", ".[all]"]
+    steps = [TORCH, "numpy"], ["-r", "tests/interop/requirements.txt"], ["-e", ".[all,test]"]
     python = environment(session, "interop", *steps, ["--no-deps", "skyrl==0.3.0"])
     options = list(session.posargs)
     if "--older" in options:

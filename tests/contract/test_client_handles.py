@@ -40,6 +40,7 @@ class Keys(dict):
 @pytest.fixture(autouse=True)
 def _own_credential(monkeypatch):
     monkeypatch.setenv("TINKER_API_KEY", "tml-environment")
+    embedded.reset()  # ids are compared, and tests before these may have used some
     yield
     embedded.reset()
 

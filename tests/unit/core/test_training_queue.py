@@ -150,7 +150,7 @@ def test_a_call_that_waited_too_long_takes_no_number():
             return states, ends, numbers(stub, "optim_step")
 
     states, ends, sent = run(scenario)
-    assert states == ["queued"] * 3 or states[0] == "sending"
+    assert states == ["queued"] * 3
     assert [isinstance(end, TimeoutError) for end in ends] == [False, True, False]
     assert sent == [1, 2]
 
