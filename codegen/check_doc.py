@@ -21,6 +21,7 @@ from codegen.document import METHODS, Node, follow, load, operations, ref_name
 DOCUMENT = Path(__file__).resolve().parent.parent / "openapi" / "tinker.yaml"
 EXTENSIONS = frozenset(
     {
+        "x-always-send",
         "x-client-only",
         "x-closed-enum",
         "x-decision-order",
@@ -29,9 +30,13 @@ EXTENSIONS = frozenset(
         "x-null-meaningful",
         "x-protobuf",
         "x-secret",
+        "x-tinker-call",
         "x-tinker-eras",
     }
 )
+CALL_KEYS = frozenset({"lane", "retry", "seconds", "feature", "yields", "request-type", "accept"})
+LANES = ("session", "train", "sample", "poll", "telemetry", "rest")
+RETRIES = ("read", "dedupe", "unsafe", "final409", "poll", "once")
 LITERALS = frozenset({"default", "const", "enum", "example", "examples", "required", "tags"})
 NAMED = frozenset(
     {
@@ -300,6 +305,87 @@ def security(document: Node) -> Iterator[Finding]:
             yield where, "only credentials in a header are sent"
 
 
+def calls(document: Node) -> Iterator[Finding]:
+    """The table of operations is made of x-tinker-call; without it a call cannot be sent."""
+    seen: dict[str, str] = {}
+    for method, path, operation in operations(document):
+        where = f"#/paths/{path}/{method}"
+        constant = str(operation.get("operationId", "")).upper()
+        if constant in ("OPERATION", "OPERATIONS"):
+            yield where, f"operationId {operation['operationId']!r} is a name of the table itself"
+        if constant and constant in seen:
+            yield where, f"operationId {operation['operationId']!r} is that of {seen[constant]} too"
+        seen[constant] = where
+        if not operation.get("x-tinker-eras"):
+            yield where, "x-tinker-eras must name the eras that know the operation, oldest first"
+        yield from arguments(document, where, path, operation)
+        call = operation.get("x-tinker-call")
+        if not isinstance(call, dict):
+            yield where, "an operation needs x-tinker-call: lane, retry, seconds, feature"
+            continue
+        for key in sorted(call.keys() - CALL_KEYS):
+            yield where, f"x-tinker-call has no key {key!r}; it has {', '.join(sorted(CALL_KEYS))}"
+        for key, known in (("lane", LANES), ("retry", RETRIES)):
+            if call.get(key) not in known:
+                yield where, f"{key} is {call.get(key)!r}; use one of {', '.join(known)}"
+        seconds = call.get("seconds")
+        number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+        if not number or not 0 < float(str(seconds)) <= 3600:
+            yield where, f"seconds is {seconds!r}; use a number above 0 and up to 3600"
+        if not isinstance(call.get("feature"), str) or not call["feature"].strip():
+            yield where, "feature must say in words what a server without the operation lacks"
+        yield from yields(document, where, operation, call)
+
+
+def yields(document: Node, where: str, operation: Node, call: Node) -> Iterator[Finding]:
+    """An operation that gives a ticket must say what the ticket stands for, and no other may."""
+    replies = {
+        ref_name(schema)
+        for status, response in operation.get("responses", {}).items()
+        if str(status).startswith("2")
+        for content in follow(document, response).get("content", {}).values()
+        if "$ref" in (schema := content.get("schema", {}))
+    }
+    ticket = "UntypedAPIFuture" in replies
+    if ticket != ("yields" in call) or ticket != ("request-type" in call):
+        need = "needs yields and request-type" if ticket else "has yields or request-type"
+        yield where, f"x-tinker-call {need}, the reply is {'' if ticket else 'not '}a ticket"
+        return
+    if not ticket:
+        return
+    union = document["components"]["schemas"].get("FutureRetrieveResponse", {})
+    members = [ref_name(member) for member in union.get("oneOf") or union.get("anyOf") or []]
+    if call["yields"] not in members:
+        yield where, f"yields is {call['yields']!r}; use one of {', '.join(members)}"
+    types: list[str] = next(
+        (
+            follow(document, node["schema"]).get("enum", [])
+            for _, node in nodes(document)
+            if node.get("name") == "X-Tinker-Request-Type" and "schema" in node
+        ),
+        [],
+    )
+    if call["request-type"] not in types:
+        yield where, f"request-type is {call['request-type']!r}; use one of {', '.join(types)}"
+
+
+def arguments(document: Node, where: str, path: str, operation: Node) -> Iterator[Finding]:
+    """Arguments are given by name, so path, query and body may not share one."""
+    shared = document["paths"][path].get("parameters", [])
+    given = [follow(document, node) for node in [*shared, *operation.get("parameters", [])]]
+    names = [str(node.get("name")) for node in given if node.get("in") in ("path", "query")]
+    body = follow(document, operation.get("requestBody") or {}).get("content", {})
+    for kind, content in body.items():
+        if kind == "application/json":
+            schema = content.get("schema", {})
+            target = follow(document, schema) if "$ref" in schema else {}
+            if target.get("type") != "object" or "properties" not in target:
+                yield where, "a JSON body must be a reference to an object with properties"
+            names += target.get("properties", {})
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield where, f"{name!r} is an argument twice: in path, query and body names must differ"
+
+
 RULES: tuple[Rule, ...] = (
     version,
     references,
@@ -310,6 +396,7 @@ RULES: tuple[Rule, ...] = (
     unions,
     extensions,
     paths,
+    calls,
     parameters,
     security,
 )

@@ -23,6 +23,7 @@ class FieldPlan:
     null_matters: bool
     default: Any
     secret: bool
+    always: bool
     closed: bool
     description: str
 
@@ -59,6 +60,8 @@ class FieldPlan:
         parts += ["nullable=True"] if self.shape.nullable else []
         parts += ["null_matters=True"] if self.null_matters else []
         parts += [f"default={self.default!r}"] if self.default is not None else []
+        parts += ["always=True"] if self.always else []
+        parts += [f"values={self.shape.values!r}"] if self.closed else []
         return f"Field({', '.join(parts)})"
 
 
@@ -69,6 +72,7 @@ class ModelPlan:
     name: str
     module: str
     description: str
+    open: bool
     fields: tuple[FieldPlan, ...]
 
     @property
@@ -133,6 +137,47 @@ class ArgumentPlan:
 
 
 @frozen
+class RowPlan:
+    """One row of the table of operations."""
+
+    name: str
+    path: str
+    call: CallPlan
+    lane: str
+    retry: str
+    seconds: float
+    feature: str
+    eras: tuple[str, ...]
+    reply: str
+    request: str | None
+    media_types: tuple[str, ...]
+    result: str | None
+    request_type: str
+    accept: str
+    answers: tuple[AnswerPlan, ...]
+    usual_errors: bool
+
+
+@frozen
+class TablePlan:
+    """The table of operations.
+
+    Attributes:
+        rows: The operations in document order.
+        errors: Answers of 400 and more that most operations share.
+        union: What polling a future can bring, or None when no operation gives a future.
+        waiting: Members of it that are not results.
+        hints: (module, name) pairs that annotations need.
+    """
+
+    rows: tuple[RowPlan, ...]
+    errors: tuple[AnswerPlan, ...]
+    union: UnionPlan | None
+    waiting: tuple[str, ...]
+    hints: Imports
+
+
+@frozen
 class CallPlan:
     """One operation."""
 
@@ -151,6 +196,11 @@ class CallPlan:
     json_body: bool
     binary_type: str | None
     answers: tuple[AnswerPlan, ...]
+
+    @property
+    def constant(self) -> str:
+        """Return the name of its row in the table of operations."""
+        return self.name.upper()
 
     @property
     def keyword_arguments(self) -> list[ArgumentPlan]:

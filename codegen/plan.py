@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import re
+from collections import Counter
 from collections.abc import Iterator
 from keyword import iskeyword
 from typing import Any, cast
@@ -22,7 +23,16 @@ from openapi_python_client.parser.properties.union import UnionProperty
 from openapi_python_client.strings import ClassName, PythonIdentifier, snake_case
 
 from codegen.document import follow, operations, property_schema, ref_name
-from codegen.entries import AnswerPlan, ArgumentPlan, CallPlan, FieldPlan, ModelPlan, UnionPlan
+from codegen.entries import (
+    AnswerPlan,
+    ArgumentPlan,
+    CallPlan,
+    FieldPlan,
+    ModelPlan,
+    RowPlan,
+    TablePlan,
+    UnionPlan,
+)
 from codegen.shapes import Shape, Shapes, leaves
 
 RESERVED = frozenset({"additional_properties", "from_dict", "to_dict"})
@@ -145,7 +155,13 @@ class Plan:
         )
         request = name in self._request_classes
         fields = tuple(self._field(prop, schema, request=request) for prop in props)
-        return ModelPlan(name, model.class_info.module_name, text(model.description), fields)
+        return ModelPlan(
+            name=name,
+            module=model.class_info.module_name,
+            description=text(model.description),
+            open=bool(schema.get("additionalProperties")),
+            fields=fields,
+        )
 
     def _field(self, prop: Any, schema: dict[str, Any], *, request: bool) -> FieldPlan:
         key = text(prop.name)
@@ -165,6 +181,7 @@ class Plan:
             secret=bool(
                 own.get("x-secret") or own.get("format") == "password" or SECRET.search(key)
             ),
+            always=bool(own.get("x-always-send")),
             closed=request and bool(shape.values),
             description=text(prop.description),
         )
@@ -222,6 +239,82 @@ class Plan:
         """Return the public names of `models`, sorted."""
         return sorted(name for _, names in self.exports() for name in names)
 
+    def lazy_codec(self, shape: Shape) -> str:
+        """Return the codec of a whole body in terms of `models`, which loads what is used."""
+        union = next((plan for plan in self.unions if plan.name == shape.type), None)
+        if union is not None:
+            return f"_union({union.module!r})"
+        code = self.codec(shape)
+        for _, name in sorted(shape.classes):
+            code = re.sub(rf"(?<![\w.]){name}\b", f"models.{name}", code)
+        return code
+
+    def table(self) -> TablePlan:
+        """Return the plan of the table of operations."""
+        endpoints = {
+            (endpoint.method, text(endpoint.path)): endpoint
+            for collection in self.data.endpoint_collections_by_tag.values()
+            for endpoint in collection.endpoints
+        }
+        calls = [
+            (path, operation, self.call(endpoints[method, path]))
+            for method, path, operation in operations(self.document)
+        ]
+        counted = Counter(errors for _, _, call in calls if (errors := shared(call.answers)))
+        usual = counted.most_common(1)[0][0] if counted else ()
+        rows = tuple(self._row(path, operation, call, usual) for path, operation, call in calls)
+        yields = {row.result for row in rows if row.result}
+        union = next((plan for plan in self.unions if yields and yields <= members(plan)), None)
+        waiting: dict[str, None] = {}
+        if union is not None:
+            rules = self.shapes.rules.get(frozenset(members(union)), ())
+            waiting = dict.fromkeys(name for _, _, name in rules)
+        known = {
+            str(model.class_info.name): str(model.class_info.module_name)
+            for model in self._models.values()
+        }
+        hints = {pair for row in rows for pair in row.call.hints}
+        hints |= {(known[name], name) for name in (yields | waiting.keys()) & known.keys()}
+        return TablePlan(rows, usual, union, tuple(waiting), sorted(hints))
+
+    def _row(
+        self,
+        path: str,
+        operation: dict[str, Any],
+        call: CallPlan,
+        usual: tuple[AnswerPlan, ...],
+    ) -> RowPlan:
+        how = operation.get("x-tinker-call")
+        if not isinstance(how, dict):
+            raise SystemExit(f"{call.name} has no x-tinker-call: run codegen/check_doc.py")
+        body = follow(self.document, operation.get("requestBody") or {})
+        kinds = sorted(body.get("content", {}), key=lambda kind: not is_json(kind))
+        request = None
+        if call.body is not None and call.body.type in self.models:
+            request = call.body.type
+        usual_errors = bool(usual) and shared(call.answers) == usual
+        answers = call.answers
+        if usual_errors:
+            answers = tuple(answer for answer in answers if answer not in usual)
+        return RowPlan(
+            name=str(operation.get("operationId", call.name)),
+            path=path,
+            call=call,
+            lane=str(how["lane"]),
+            retry=str(how["retry"]),
+            seconds=float(how["seconds"]),
+            feature=str(how["feature"]),
+            eras=tuple(map(str, operation.get("x-tinker-eras", ()))),
+            reply=call.result(success=True),
+            request=request,
+            media_types=tuple(map(str, kinds)),
+            result=str(ClassName(how["yields"], "")) if "yields" in how else None,
+            request_type=str(how.get("request-type", "")),
+            accept=str(how.get("accept", "")),
+            answers=answers,
+            usual_errors=usual_errors,
+        )
+
     def call(self, endpoint: Any) -> CallPlan:
         """Return the plan of one generator endpoint."""
         for method, path, operation in operations(self.document):
@@ -244,8 +337,6 @@ class Plan:
                 follow(self.document, p) for p in [*shared, *operation.get("parameters", [])]
             )
         }
-        for argument in endpoint.path_parameters:
-            path = path.replace("{" + text(argument.name) + "}", "{}")
         return CallPlan(
             name=str(PythonIdentifier(endpoint.name, "field_")),
             tag=tag,
@@ -294,6 +385,18 @@ class Plan:
             binary = tuple(kind for kind in media if not is_json(kind))
             plans.append(AnswerPlan(low, high, shape, binary))
         return tuple(sorted(plans, key=lambda plan: (plan.high - plan.low, plan.low)))
+
+
+def shared(answers: tuple[AnswerPlan, ...]) -> tuple[AnswerPlan, ...]:
+    """Return the answers of 400 and more, or nothing where one range spans success and failure."""
+    if any(answer.low < 400 <= answer.high for answer in answers):
+        return ()
+    return tuple(answer for answer in answers if answer.low >= 400)
+
+
+def members(union: UnionPlan) -> set[str]:
+    """Return the class names of a union."""
+    return {name for _, name in union.shape.classes}
 
 
 def decision(sentence: str) -> tuple[str, str | None, str] | None:

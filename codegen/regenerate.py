@@ -39,7 +39,7 @@ PROTO = ROOT / "openapi" / "tinker.proto"
 OUTPUT = ROOT / "generated"
 LOCK = CODEGEN / "lock.toml"
 COMMAND = "nox -s regenerate"
-EXTRA_TEMPLATES = ("base", "codec", "exchange")
+EXTRA_TEMPLATES = ("arguments", "base", "codec", "exchange", "operations")
 PACKAGES = ("tinker_api", "tinker_proto")
 RUFF_STYLE = ("--line-length=100", "--target-version=py311")
 
@@ -79,8 +79,9 @@ def generate_api(document_path: Path, target: Path) -> None:
         problems = [*project.build()]
     if problems:
         raise SystemExit("\n".join(f"{p.header} {p.detail or ''}".strip() for p in problems))
+    table = plan.table()
     for name in EXTRA_TEMPLATES:
-        text = project.env.get_template(f"{name}.py.jinja").render()
+        text = project.env.get_template(f"{name}.py.jinja").render(table=table)
         (target / f"{name}.py").write_text(text, encoding="utf-8")
     for union in plan.unions:
         text = project.env.get_template("union.py.jinja").render(union=union)

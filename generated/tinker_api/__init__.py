@@ -1,7 +1,8 @@
 """Low-level client generated from the OpenAPI document.
 
-`Client` holds the settings, `api.<tag>.<operation>` has the calls, `models` the records and
-`errors` what can go wrong. Nothing is imported before it is used.
+`operations` has one row for each operation of the document: how it is called, checked, sent and
+read. `api.<tag>.<operation>` has the calls, which send a row with a `Client`; `models` has the
+records and `errors` what can go wrong. Nothing is imported before it is used.
 
 Generated file: run `nox -s regenerate` instead of editing it.
 """
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .client import Client
     from .errors import (
         ApiError,
+        ArgumentError,
         ParseError,
         ResponseError,
         StatusError,
@@ -30,6 +32,7 @@ __version__ = "0.36.0"
 
 _MODULES = {
     "ApiError": "errors",
+    "ArgumentError": "errors",
     "Client": "client",
     "ParseError": "errors",
     "Response": "types",
@@ -41,10 +44,11 @@ _MODULES = {
     "dumps": "types",
     "loads": "types",
 }
-_SUBMODULES = frozenset({"api", "client", "errors", "models", "types"})
+_SUBMODULES = frozenset({"api", "client", "errors", "models", "operations", "types"})
 
 __all__ = (
     "ApiError",
+    "ArgumentError",
     "Client",
     "ParseError",
     "Response",

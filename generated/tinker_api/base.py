@@ -21,7 +21,19 @@ _BUILT: tuple[tuple[str, ...], tuple[str, ...], dict[str, str]] = ((), (), {})
 
 @frozen
 class Field:
-    """One property of a model and the rules for leaving it out."""
+    """One property of a model and the rules for leaving it out.
+
+    Attributes:
+        name: Name of the attribute.
+        key: Name in JSON.
+        codec: Reads and writes the value.
+        required: Whether the key must be there.
+        nullable: Whether null is a documented value.
+        null_matters: Whether null says something else than leaving the key out.
+        default: What leaving the key out means.
+        always: Whether a value is sent even when it is the default.
+        values: The only values a request may have, also inside a list; empty for any.
+    """
 
     name: str
     key: str
@@ -30,6 +42,8 @@ class Field:
     nullable: bool = False
     null_matters: bool = False
     default: Any = None
+    always: bool = False
+    values: tuple[str | int, ...] = ()
     read: Callable[[Any], Any] = field(init=False)
     write: Callable[[Any], Any] = field(init=False)
 
@@ -111,6 +125,8 @@ class Model:
     __slots__ = ()
 
     _prepared: ClassVar[Layout | None] = None
+    # Whether the document lets a request carry keys of other names.
+    _open: ClassVar[bool] = False
     additional_properties: dict[str, Any]
     _wire: tuple[tuple[str, ...], tuple[str, ...], dict[str, str]] | None
 
@@ -185,7 +201,7 @@ class Model:
 
         Returns:
             For a record that was read: what was read. For one that was built: required properties
-            and tags, and the optional ones that differ from their default.
+            and tags, those that are always sent, and the others that differ from their default.
         """
         wire = self._wire
         built = wire is None
@@ -198,7 +214,9 @@ class Model:
                 if value is None:
                     if not (item.null_matters and built):
                         continue
-                elif not built if type(item.codec) is Tag else item.is_default(value):
+                elif (
+                    not built if item.always or type(item.codec) is Tag else item.is_default(value)
+                ):
                     continue
             if value is None or key in nulls:
                 out[key] = None

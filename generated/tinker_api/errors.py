@@ -1,6 +1,7 @@
-"""Errors of the generated client: every failure to read an answer is an `ApiError`.
+"""Errors of the generated client: a call that cannot be made or an answer that cannot be read.
 
     ApiError
+    ├── ArgumentError (ValueError)   an argument of an operation is unknown, missing or wrong
     ├── ParseError (ValueError)      a JSON value does not fit its schema
     └── ResponseError                an HTTP answer could not be used; has status, headers, content
         ├── StatusError              a documented status outside 2xx; `parsed` is its body
@@ -17,6 +18,7 @@ from typing import Any
 
 __all__ = [
     "ApiError",
+    "ArgumentError",
     "ParseError",
     "ResponseError",
     "StatusError",
@@ -29,6 +31,29 @@ _HEAD = 200
 
 class ApiError(Exception):
     """Root of the errors raised by this package."""
+
+
+class ArgumentError(ApiError, ValueError):
+    """An argument of an operation that the document does not allow. Nothing was sent.
+
+    Attributes:
+        problem: What is wrong, without the value of anything that could be a secret.
+        operation: The operationId.
+        argument: Name of the argument; keys and indexes inside it follow as `.key` and `[0]`.
+        allowed: What would be right: names of arguments or keys, or the values of a closed list.
+    """
+
+    def __init__(
+        self, problem: str, operation: str, argument: str, allowed: tuple[str | int, ...] = ()
+    ) -> None:
+        super().__init__(problem, operation, argument, allowed)
+        self.problem = problem
+        self.operation = operation
+        self.argument = argument
+        self.allowed = allowed
+
+    def __str__(self) -> str:
+        return f"{self.operation}: {self.problem}"
 
 
 class ParseError(ApiError, ValueError):

@@ -15,7 +15,15 @@ from .codec import Codec
 from .errors import ParseError, StatusError, UnexpectedBody, UnexpectedStatus
 from .types import Headers, Response, Unknown, dumps, loads
 
-__all__ = ["Answer", "build_request", "read_answer", "refuse_unlisted", "unwrap"]
+__all__ = [
+    "Answer",
+    "build_request",
+    "read_answer",
+    "refuse_unlisted",
+    "segment_of",
+    "text_of",
+    "unwrap",
+]
 
 T = TypeVar("T")
 
@@ -37,16 +45,29 @@ class Answer:
     binary: tuple[str, ...] = ()
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """Return the text of a path, query or header value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
+def segment_of(value: Any) -> str:
+    """Return a value as one segment of a path: quoted, slashes included.
+
+    Raises:
+        ValueError: It is empty or would lead to another path.
+    """
+    # Ids hold colons, which both eras of the service send as they are.
+    text = quote(text_of(value), safe=":")
+    if text in ("", ".", ".."):
+        raise ValueError(f"{value!r} cannot be a part of a path")
+    return text
+
+
 def build_request(
     method: str,
     path: str,
-    path_values: tuple[Any, ...] = (),
     *,
     query: Mapping[str, Any] | None = None,
     headers: Mapping[str, Any] | None = None,
@@ -58,8 +79,7 @@ def build_request(
 
     Args:
         method: HTTP method.
-        path: Path with one `{}` for each value.
-        path_values: Values for the path; each is quoted, slashes included.
+        path: Path with its values filled in.
         query: Query values; None is left out, a list repeats its key.
         headers: Header values; None is left out.
         cookies: Cookie values; None is left out.
@@ -70,33 +90,27 @@ def build_request(
         method, url, params, headers and, with a body, content.
 
     Raises:
-        ValueError: A path value is empty, or the body has no JSON form.
+        ValueError: A header has more than one line, or the body has no JSON form.
     """
-    quoted = []
-    for value in path_values:
-        text = quote(_text(value), safe="")
-        if text in ("", ".", ".."):
-            raise ValueError(f"{method.upper()} {path}: {value!r} cannot be a part of a path")
-        quoted.append(text)
     sent = Headers()
     for name, value in (headers or {}).items():
         if value is not None:
-            text = _text(value)
+            text = text_of(value)
             if "\r" in text or "\n" in text:
                 raise ValueError(f"the header {name} must be one line")
             sent[name.lower()] = text
     crumbs = [
-        f"{k}={quote(_text(v), safe='')}" for k, v in (cookies or {}).items() if v is not None
+        f"{k}={quote(text_of(v), safe='')}" for k, v in (cookies or {}).items() if v is not None
     ]
     if crumbs:
         sent["cookie"] = "; ".join(crumbs)
     parts: dict[str, Any] = {
         "method": method,
-        "url": path.format(*quoted),
+        "url": path,
         "params": {
-            key: [_text(item) for item in value]
+            key: [text_of(item) for item in value]
             if isinstance(value, (list, tuple))
-            else _text(value)
+            else text_of(value)
             for key, value in (query or {}).items()
             if value is not None
         },
@@ -113,9 +127,12 @@ def build_request(
 
 
 def refuse_unlisted(name: str, value: Any, known: tuple[str | int, ...]) -> Any:
-    """Return a parameter value, or raise ValueError when it is none of the documented ones."""
+    """Return a parameter value, or raise ValueError when it is not a documented one.
+
+    An empty list of documented values allows any.
+    """
     for item in value if isinstance(value, (list, tuple)) else (value,):
-        if item is not None and item not in known:
+        if known and item is not None and item not in known:
             listed = ", ".join(repr(choice) for choice in known)
             raise ValueError(f"{name} is {item!r}; use one of {listed}")
     return value
@@ -125,9 +142,17 @@ def _is_json(media_type: str) -> bool:
     return media_type in ("application/json", "") or media_type.endswith("+json")
 
 
-def _is_empty(answer: Answer) -> bool:
-    """Tell whether this answer means success without a body, for which any 2xx will do."""
-    return 200 <= answer.low < 300 and answer.json is None and not answer.binary
+def _answer(answers: tuple[Answer, ...], status_code: int) -> Answer | None:
+    """Return what is documented for a status; every success means what the documented one does.
+
+    Servers differ in whether they accept work with 200, 201 or 202.
+    """
+    for answer in answers:
+        if answer.low <= status_code <= answer.high:
+            return answer
+    if 200 <= status_code < 300:
+        return next((answer for answer in answers if 200 <= answer.low < 300), None)
+    return None
 
 
 def read_answer(
@@ -149,12 +174,8 @@ def read_answer(
         UnexpectedStatus: The status is not documented.
         UnexpectedBody: The content type or the JSON is not what is documented.
     """
-    for answer in answers:
-        if answer.low <= status_code <= answer.high:
-            break
-    else:
-        if 200 <= status_code < 300 and any(_is_empty(answer) for answer in answers):
-            return None
+    answer = _answer(answers, status_code)
+    if answer is None:
         raise UnexpectedStatus("the document has no such status", status_code, headers, content)
     if (answer.json is None and not answer.binary) or (status_code >= 400 and not content):
         return None

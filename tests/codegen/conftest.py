@@ -28,6 +28,13 @@ def document() -> dict[str, Any]:
                     "tags": ["things"],
                     "summary": "Make it",
                     "description": "Makes a thing.",
+                    "x-tinker-eras": ["0.36.0"],
+                    "x-tinker-call": {
+                        "lane": "rest",
+                        "retry": "dedupe",
+                        "seconds": 60,
+                        "feature": "making of things",
+                    },
                     "parameters": [
                         {
                             "name": "thing_id",

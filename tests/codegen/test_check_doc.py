@@ -26,6 +26,24 @@ def put(target: Document, **values: Any) -> None:
     target.update({key.replace("__", "-"): value for key, value in values.items()})
 
 
+def call(document: Document, **values: Any) -> None:
+    put(operation(document)["x-tinker-call"], **values)
+
+
+def ticket(document: Document, **values: Any) -> None:
+    """Let the operation answer with a ticket; values say what it stands for."""
+    schemas(document)["UntypedAPIFuture"] = {"type": "object", "properties": {"request_id": {}}}
+    schemas(document)["FutureRetrieveResponse"] = {"oneOf": [{"$ref": "#/components/schemas/Cat"}]}
+    content = operation(document)["responses"]["200"]["content"]
+    content["application/json"]["schema"] = {"$ref": "#/components/schemas/UntypedAPIFuture"}
+    kind = {"type": "string", "enum": ["Thing"]}
+    operation(document)["parameters"].append(
+        {"name": "X-Tinker-Request-Type", "in": "header", "schema": kind}
+    )
+    if values:
+        call(document, **values, request__type="Make")
+
+
 PLANTED: list[tuple[str, Callable[[Document], Any]]] = [
     ("OpenAPI 3.0 and 3.1 only", lambda d: put(d, openapi="3.2.0")),
     ("beside $ref is ignored", lambda d: put(schemas(d)["Reply"]["properties"]["pet"], default={})),
@@ -154,6 +172,35 @@ PLANTED: list[tuple[str, Callable[[Document], Any]]] = [
         "credentials in a header",
         lambda d: put(
             d["components"], securitySchemes={"q": {"type": "apiKey", "in": "query", "name": "k"}}
+        ),
+    ),
+    ("needs x-tinker-call", lambda d: operation(d).pop("x-tinker-call")),
+    ("lane is 'slow'; use one of session", lambda d: call(d, lane="slow")),
+    ("retry is None; use one of read", lambda d: call(d, retry=None)),
+    ("seconds is 0; use a number", lambda d: call(d, seconds=0)),
+    ("seconds is True; use a number", lambda d: call(d, seconds=True)),
+    ("seconds is 'ten'; use a number", lambda d: call(d, seconds="ten")),
+    ("feature must say", lambda d: call(d, feature=" ")),
+    ("has no key 'lanes'", lambda d: call(d, lanes="rest")),
+    ("has yields or request-type, the reply is not a ticket", lambda d: call(d, yields="Cat")),
+    ("needs yields and request-type, the reply is a ticket", lambda d: ticket(d)),
+    ("yields is 'Dog'; use one of Cat", lambda d: ticket(d, yields="Dog")),
+    ("request-type is 'Make'; use one of Thing", lambda d: ticket(d, yields="Cat")),
+    ("x-tinker-eras must name", lambda d: operation(d).pop("x-tinker-eras")),
+    ("name of the table itself", lambda d: put(operation(d), operationId="operations")),
+    (
+        "is that of",
+        lambda d: put(d["paths"], **{"/again": {"get": dict(operation(d), tags=["x"])}}),
+    ),
+    (
+        "'thing_id' is an argument twice",
+        lambda d: put(schemas(d)["Request"]["properties"], thing_id={"type": "string"}),
+    ),
+    (
+        "must be a reference to an object",
+        lambda d: put(
+            operation(d)["requestBody"]["content"]["application/json"],
+            schema={"$ref": "#/components/schemas/Pet"},
         ),
     ),
 ]

@@ -143,7 +143,7 @@ def test_hostile_values_survive(
         models.Request(numbers=[], color="blue")
     call = importlib.import_module("hostile_values.api.things.make_thing")
     with pytest.raises(ValueError, match="use one of"):
-        call._get_kwargs("a", body=models.Request(numbers=[]), x_mode="red")
+        call.OPERATION.build(thing_id="a", body=models.Request(numbers=[]), x_mode="red")
     for name in [name for name in sys.modules if name.startswith("hostile_values")]:
         monkeypatch.delitem(sys.modules, name)
 

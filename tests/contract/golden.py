@@ -257,10 +257,8 @@ def _model_problems(side: str, name: str, value: Any) -> Iterator[str]:
 
 
 def _read_reply(operation: doc.Operation, status: int, text: str) -> Any:
-    endpoint = importlib.import_module(f"tinker_api.api.{operation.tag}.{operation.id}")
-    return endpoint._parse_response(
-        status_code=status, headers={"content-type": JSON}, content=text.encode()
-    )
+    row = importlib.import_module("tinker_api.operations").OPERATIONS[operation.id]
+    return row.read(status, {"content-type": JSON}, text.encode())
 
 
 def plain(value: Any) -> Any:

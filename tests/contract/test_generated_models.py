@@ -111,9 +111,11 @@ def test_absent_reads_as_the_documented_default() -> None:
 
 
 def test_built_records_leave_out_what_was_not_given() -> None:
-    """M4: required properties and tags are sent, defaults and None are not."""
-    assert AdamParams().to_dict() == {}
-    assert AdamParams(learning_rate=1e-4, beta1=0.5).to_dict() == {"beta1": 0.5}
+    """M4: required properties, tags and what is always sent; other defaults and None are not."""
+    adam = {"learning_rate": 0.0001, "beta1": 0.9, "beta2": 0.95, "eps": 1e-12}
+    assert AdamParams().to_dict() == adam
+    assert AdamParams(weight_decay=0.5).to_dict() == {**adam, "weight_decay": 0.5}
+    assert AdamParams.from_dict({}).to_dict() == {}
     assert SaveWeightsRequest(model_id="m", ttl_seconds=None).to_dict() == {
         "model_id": "m",
         "type": "save_weights",

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tinker_api.api.futures import retrieve_future
 from tinker_api.errors import ParseError, UnexpectedBody
 from tinker_api.models import (
     CreateCustomLossResponse,
@@ -27,6 +26,7 @@ from tinker_api.models import (
     UnloadModelResponse,
     parse_future_retrieve_response,
 )
+from tinker_api.operations import RETRIEVE_FUTURE
 from tinker_api.types import Unknown, dumps
 
 JSON = {"content-type": "application/json"}
@@ -265,9 +265,9 @@ def test_the_call_reads_the_same(body: Any, alone: type) -> None:
     content = dumps(body)
     if alone is ParseError:
         with pytest.raises(UnexpectedBody):
-            retrieve_future._parse_response(status_code=200, headers=JSON, content=content)
+            RETRIEVE_FUTURE.read(200, JSON, content)
     else:
-        parsed = retrieve_future._parse_response(status_code=200, headers=JSON, content=content)
+        parsed = RETRIEVE_FUTURE.read(200, JSON, content)
         assert type(parsed) is alone
 
 

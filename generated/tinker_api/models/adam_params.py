@@ -46,10 +46,12 @@ class AdamParams(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("learning_rate", "learning_rate", NUMBER, nullable=True, default=0.0001),
-            Field("beta1", "beta1", NUMBER, nullable=True, default=0.9),
-            Field("beta2", "beta2", NUMBER, nullable=True, default=0.95),
-            Field("eps", "eps", NUMBER, nullable=True, default=1e-12),
+            Field(
+                "learning_rate", "learning_rate", NUMBER, nullable=True, default=0.0001, always=True
+            ),
+            Field("beta1", "beta1", NUMBER, nullable=True, default=0.9, always=True),
+            Field("beta2", "beta2", NUMBER, nullable=True, default=0.95, always=True),
+            Field("eps", "eps", NUMBER, nullable=True, default=1e-12, always=True),
             Field("weight_decay", "weight_decay", NUMBER, nullable=True, default=0.0),
             Field("grad_clip_norm", "grad_clip_norm", NUMBER, nullable=True, default=0.0),
         )

@@ -41,5 +41,11 @@ class ClientFinishedSessionStatusQuery(Model):
 
         return (
             Field("type", "type", Tag("client_finished"), default="client_finished"),
-            Field("reasons", "reasons", Array(TEXT), nullable=True),
+            Field(
+                "reasons",
+                "reasons",
+                Array(TEXT),
+                nullable=True,
+                values=("success", "errored", "interrupted"),
+            ),
         )

@@ -38,5 +38,5 @@ class CustomLossInput(Model):
 
         return (
             Field("name", "name", TEXT, required=True),
-            Field("rank", "rank", INTEGER, required=True),
+            Field("rank", "rank", INTEGER, required=True, values=(0, 1, 2)),
         )

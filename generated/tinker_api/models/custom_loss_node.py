@@ -49,7 +49,20 @@ class CustomLossNode(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("op", "op", TEXT, required=True),
+            Field(
+                "op",
+                "op",
+                TEXT,
+                required=True,
+                values=(
+                    "placeholder",
+                    "get_attr",
+                    "call_function",
+                    "call_method",
+                    "call_module",
+                    "output",
+                ),
+            ),
             Field("name", "name", TEXT, required=True),
             Field("target", "target", TEXT, required=True),
             Field("args", "args", Array(ANYTHING), default=[]),

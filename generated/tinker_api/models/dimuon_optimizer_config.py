@@ -38,5 +38,5 @@ class DimuonOptimizerConfig(Model):
 
         return (
             Field("type", "type", Tag("dimuon"), required=True, default="dimuon"),
-            Field("version", "version", INTEGER, default=1),
+            Field("version", "version", INTEGER, default=1, always=True),
         )

@@ -43,6 +43,6 @@ class DimuonParams(Model):
         return (
             Field("type", "type", Tag("dimuon"), required=True, default="dimuon"),
             Field("learning_rate", "learning_rate", NUMBER, required=True),
-            Field("grad_clip_norm", "grad_clip_norm", NUMBER, default=0.0),
-            Field("beta1", "beta1", NUMBER, default=0.9),
+            Field("grad_clip_norm", "grad_clip_norm", NUMBER, default=0.0, always=True),
+            Field("beta1", "beta1", NUMBER, default=0.9, always=True),
         )

@@ -58,7 +58,22 @@ class ForwardBackwardInput(Model):
 
         return (
             Field("data", "data", Array(Object(Datum)), required=True),
-            Field("loss_fn", "loss_fn", TEXT, required=True),
+            Field(
+                "loss_fn",
+                "loss_fn",
+                TEXT,
+                required=True,
+                values=(
+                    "cross_entropy",
+                    "importance_sampling",
+                    "ppo",
+                    "cispo",
+                    "dro",
+                    "gspo",
+                    "stable_reinforce",
+                    "custom",
+                ),
+            ),
             Field(
                 "loss_fn_config",
                 "loss_fn_config",

@@ -56,7 +56,13 @@ class GenericEvent(Model):
             Field("event_id", "event_id", TEXT, required=True),
             Field("event_name", "event_name", TEXT, required=True),
             Field("event_session_index", "event_session_index", INTEGER, required=True),
-            Field("severity", "severity", TEXT, required=True),
+            Field(
+                "severity",
+                "severity",
+                TEXT,
+                required=True,
+                values=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+            ),
             Field("timestamp", "timestamp", MOMENT, required=True),
             Field("event_data", "event_data", Table(ANYTHING), default={}),
         )

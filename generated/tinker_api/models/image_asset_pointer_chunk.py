@@ -48,7 +48,7 @@ class ImageAssetPointerChunk(Model):
     def _fields(cls) -> tuple[Field, ...]:
 
         return (
-            Field("format", "format", TEXT, required=True),
+            Field("format", "format", TEXT, required=True, values=("png", "jpeg")),
             Field("location", "location", TEXT, required=True),
             Field("expected_tokens", "expected_tokens", INTEGER, nullable=True),
             Field("type", "type", Tag("image_asset_pointer"), default="image_asset_pointer"),

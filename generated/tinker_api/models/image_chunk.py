@@ -49,7 +49,7 @@ class ImageChunk(Model):
 
         return (
             Field("data", "data", TEXT, required=True),
-            Field("format", "format", TEXT, required=True),
+            Field("format", "format", TEXT, required=True, values=("png", "jpeg")),
             Field("expected_tokens", "expected_tokens", INTEGER, nullable=True),
             Field("type", "type", Tag("image"), default="image"),
             Field("height", "height", INTEGER),

@@ -45,7 +45,7 @@ class LoraConfig(Model):
         return (
             Field("rank", "rank", INTEGER, required=True),
             Field("seed", "seed", INTEGER, nullable=True),
-            Field("train_unembed", "train_unembed", BOOLEAN, default=True),
-            Field("train_mlp", "train_mlp", BOOLEAN, default=True),
-            Field("train_attn", "train_attn", BOOLEAN, default=True),
+            Field("train_unembed", "train_unembed", BOOLEAN, default=True, always=True),
+            Field("train_mlp", "train_mlp", BOOLEAN, default=True, always=True),
+            Field("train_attn", "train_attn", BOOLEAN, default=True, always=True),
         )

@@ -75,7 +75,7 @@ class SampleRequest(Model):
         from .tensor_data import TensorData
 
         return (
-            Field("num_samples", "num_samples", INTEGER, default=1),
+            Field("num_samples", "num_samples", INTEGER, default=1, always=True),
             Field("prompt", "prompt", Object(ModelInput), required=True),
             Field("sampling_params", "sampling_params", Object(SamplingParams), required=True),
             Field("base_model", "base_model", TEXT, nullable=True),

@@ -63,7 +63,7 @@ class SamplingParams(Model):
                 ),
                 nullable=True,
             ),
-            Field("temperature", "temperature", NUMBER, default=1.0),
-            Field("top_k", "top_k", INTEGER, default=-1),
-            Field("top_p", "top_p", NUMBER, default=1.0),
+            Field("temperature", "temperature", NUMBER, default=1.0, always=True),
+            Field("top_k", "top_k", INTEGER, default=-1, always=True),
+            Field("top_p", "top_p", NUMBER, default=1.0, always=True),
         )

@@ -52,6 +52,12 @@ class SessionEndEvent(Model):
             Field("event", "event", Tag("SESSION_END"), required=True, default="SESSION_END"),
             Field("event_id", "event_id", TEXT, required=True),
             Field("event_session_index", "event_session_index", INTEGER, required=True),
-            Field("severity", "severity", TEXT, required=True),
+            Field(
+                "severity",
+                "severity",
+                TEXT,
+                required=True,
+                values=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+            ),
             Field("timestamp", "timestamp", MOMENT, required=True),
         )

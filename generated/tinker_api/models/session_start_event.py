@@ -49,6 +49,12 @@ class SessionStartEvent(Model):
             Field("event", "event", Tag("SESSION_START"), required=True, default="SESSION_START"),
             Field("event_id", "event_id", TEXT, required=True),
             Field("event_session_index", "event_session_index", INTEGER, required=True),
-            Field("severity", "severity", TEXT, required=True),
+            Field(
+                "severity",
+                "severity",
+                TEXT,
+                required=True,
+                values=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+            ),
             Field("timestamp", "timestamp", MOMENT, required=True),
         )

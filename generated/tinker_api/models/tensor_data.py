@@ -48,7 +48,7 @@ class TensorData(Model):
 
         return (
             Field("data", "data", Array(NUMBER), required=True),
-            Field("dtype", "dtype", TEXT, required=True),
+            Field("dtype", "dtype", TEXT, required=True, values=("int64", "float32")),
             Field("shape", "shape", Array(INTEGER), nullable=True),
             Field("sparse_crow_indices", "sparse_crow_indices", Array(INTEGER), nullable=True),
             Field("sparse_col_indices", "sparse_col_indices", Array(INTEGER), nullable=True),

@@ -63,7 +63,13 @@ class UnhandledExceptionEvent(Model):
             ),
             Field("event_id", "event_id", TEXT, required=True),
             Field("event_session_index", "event_session_index", INTEGER, required=True),
-            Field("severity", "severity", TEXT, required=True),
+            Field(
+                "severity",
+                "severity",
+                TEXT,
+                required=True,
+                values=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+            ),
             Field("timestamp", "timestamp", MOMENT, required=True),
             Field("traceback", "traceback", TEXT, nullable=True),
         )

@@ -7,14 +7,9 @@ Generated file: run `nox -s regenerate` instead of editing it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from ...codec import (
-    Object,
-)
-from ...exchange import Answer, build_request, read_answer, unwrap
+from ...operations import LIST_CHECKPOINTS as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
@@ -26,100 +21,7 @@ if TYPE_CHECKING:
     _Parsed: TypeAlias = CheckpointsListResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = CheckpointsListResponse
 
-__all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]
-
-
-def _get_kwargs(
-    *,
-    limit: int | None = None,
-    offset: int | None = None,
-    x_sdk_version: str | None = None,
-    x_sdk_method: str | None = None,
-) -> dict[str, Any]:
-    return build_request(
-        "get",
-        "/api/v1/checkpoints",
-        query={
-            "limit": limit,
-            "offset": offset,
-        },
-        headers={
-            "x-sdk-version": x_sdk_version,
-            "x-sdk-method": x_sdk_method,
-        },
-    )
-
-
-@cache
-def _answers() -> tuple[Answer, ...]:
-    from ...models.checkpoints_list_response import CheckpointsListResponse
-    from ...models.error_body import ErrorBody
-
-    return (
-        Answer(200, 200, json=Object(CheckpointsListResponse)),
-        Answer(400, 400, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(401, 401, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(402, 402, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(403, 403, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(404, 404, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(408, 408, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(409, 409, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(410, 410, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(422, 422, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(429, 429, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(500, 599, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-    )
-
-
-def _parse_response(*, status_code: int, headers: Mapping[str, str], content: bytes) -> _Parsed:
-    parsed: _Parsed = read_answer(_answers(), status_code, headers, content)
-    return parsed
-
-
-def _response(answer: tuple[int, Mapping[str, str], bytes]) -> Response[_Parsed]:
-    status_code, headers, content = answer
-    parsed = _parse_response(status_code=status_code, headers=headers, content=content)
-    return Response(status_code, headers, content, parsed)
-
-
-def sync_detailed(
-    *,
-    client: Client,
-    limit: int | None = None,
-    offset: int | None = None,
-    x_sdk_version: str | None = None,
-    x_sdk_method: str | None = None,
-    timeout: float | None = None,
-) -> Response[_Parsed]:
-    """List the caller's checkpoints
-
-    Args:
-        client: Where to send the request.
-        limit: Length of a page.
-        offset: Entries to pass over before the page begins.
-        x_sdk_version: Version of the calling SDK. Sent from 0.36.0 on.
-        x_sdk_method: Name of the public method behind the call. Sent from 0.36.0 on.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        Status, headers, raw content and the parsed body of any documented status.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-    """
-    return _response(
-        client.send(
-            _get_kwargs(
-                limit=limit,
-                offset=offset,
-                x_sdk_version=x_sdk_version,
-                x_sdk_method=x_sdk_method,
-            ),
-            timeout,
-        )
-    )
+__all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
 
 def sync(
@@ -145,25 +47,26 @@ def sync(
         The parsed body of a 2xx answer.
 
     Raises:
+        StatusError: A documented status outside 2xx.
         UnexpectedStatus: The status is not documented.
         UnexpectedBody: The body is not what is documented.
         httpx.TransportError: No answer in time, or no connection.
-        StatusError: A documented status outside 2xx.
     """
-    parsed: _Success = unwrap(
-        sync_detailed(
-            limit=limit,
-            offset=offset,
-            x_sdk_version=x_sdk_version,
-            x_sdk_method=x_sdk_method,
-            client=client,
-            timeout=timeout,
+    parsed: _Success = OPERATION.unwrap(
+        client.send(
+            OPERATION.build(
+                limit=limit,
+                offset=offset,
+                x_sdk_version=x_sdk_version,
+                x_sdk_method=x_sdk_method,
+            ),
+            timeout,
         )
     )
     return parsed
 
 
-async def asyncio_detailed(
+def sync_detailed(
     *,
     client: Client,
     limit: int | None = None,
@@ -172,27 +75,10 @@ async def asyncio_detailed(
     x_sdk_method: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
-    """List the caller's checkpoints
-
-    Args:
-        client: Where to send the request.
-        limit: Length of a page.
-        offset: Entries to pass over before the page begins.
-        x_sdk_version: Version of the calling SDK. Sent from 0.36.0 on.
-        x_sdk_method: Name of the public method behind the call. Sent from 0.36.0 on.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        Status, headers, raw content and the parsed body of any documented status.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-    """
-    return _response(
-        await client.send_async(
-            _get_kwargs(
+    """Do what `sync` does; return status, headers, content and the body of any documented status."""
+    return OPERATION.respond(
+        client.send(
+            OPERATION.build(
                 limit=limit,
                 offset=offset,
                 x_sdk_version=x_sdk_version,
@@ -212,33 +98,39 @@ async def asyncio(
     x_sdk_method: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
-    """List the caller's checkpoints
-
-    Args:
-        client: Where to send the request.
-        limit: Length of a page.
-        offset: Entries to pass over before the page begins.
-        x_sdk_version: Version of the calling SDK. Sent from 0.36.0 on.
-        x_sdk_method: Name of the public method behind the call. Sent from 0.36.0 on.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        The parsed body of a 2xx answer.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-        StatusError: A documented status outside 2xx.
-    """
-    parsed: _Success = unwrap(
-        await asyncio_detailed(
-            limit=limit,
-            offset=offset,
-            x_sdk_version=x_sdk_version,
-            x_sdk_method=x_sdk_method,
-            client=client,
-            timeout=timeout,
+    """Do what `sync` does, without blocking the event loop."""
+    parsed: _Success = OPERATION.unwrap(
+        await client.send_async(
+            OPERATION.build(
+                limit=limit,
+                offset=offset,
+                x_sdk_version=x_sdk_version,
+                x_sdk_method=x_sdk_method,
+            ),
+            timeout,
         )
     )
     return parsed
+
+
+async def asyncio_detailed(
+    *,
+    client: Client,
+    limit: int | None = None,
+    offset: int | None = None,
+    x_sdk_version: str | None = None,
+    x_sdk_method: str | None = None,
+    timeout: float | None = None,
+) -> Response[_Parsed]:
+    """Do what `sync_detailed` does, without blocking the event loop."""
+    return OPERATION.respond(
+        await client.send_async(
+            OPERATION.build(
+                limit=limit,
+                offset=offset,
+                x_sdk_version=x_sdk_version,
+                x_sdk_method=x_sdk_method,
+            ),
+            timeout,
+        )
+    )

@@ -7,14 +7,9 @@ Generated file: run `nox -s regenerate` instead of editing it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from ...codec import (
-    Object,
-)
-from ...exchange import Answer, build_request, read_answer, unwrap
+from ...operations import LIST_TRAINING_RUN_CHECKPOINTS as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
@@ -26,93 +21,7 @@ if TYPE_CHECKING:
     _Parsed: TypeAlias = CheckpointsListResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = CheckpointsListResponse
 
-__all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]
-
-
-def _get_kwargs(
-    training_run_id: str,
-    *,
-    x_sdk_version: str | None = None,
-    x_sdk_method: str | None = None,
-) -> dict[str, Any]:
-    return build_request(
-        "get",
-        "/api/v1/training_runs/{}/checkpoints",
-        (training_run_id,),
-        headers={
-            "x-sdk-version": x_sdk_version,
-            "x-sdk-method": x_sdk_method,
-        },
-    )
-
-
-@cache
-def _answers() -> tuple[Answer, ...]:
-    from ...models.checkpoints_list_response import CheckpointsListResponse
-    from ...models.error_body import ErrorBody
-
-    return (
-        Answer(200, 200, json=Object(CheckpointsListResponse)),
-        Answer(400, 400, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(401, 401, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(402, 402, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(403, 403, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(404, 404, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(408, 408, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(409, 409, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(410, 410, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(422, 422, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(429, 429, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(500, 599, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-    )
-
-
-def _parse_response(*, status_code: int, headers: Mapping[str, str], content: bytes) -> _Parsed:
-    parsed: _Parsed = read_answer(_answers(), status_code, headers, content)
-    return parsed
-
-
-def _response(answer: tuple[int, Mapping[str, str], bytes]) -> Response[_Parsed]:
-    status_code, headers, content = answer
-    parsed = _parse_response(status_code=status_code, headers=headers, content=content)
-    return Response(status_code, headers, content, parsed)
-
-
-def sync_detailed(
-    training_run_id: str,
-    *,
-    client: Client,
-    x_sdk_version: str | None = None,
-    x_sdk_method: str | None = None,
-    timeout: float | None = None,
-) -> Response[_Parsed]:
-    """List the checkpoints of a run
-
-    Args:
-        training_run_id: A training run; the same string as the model id, `<session_id>:train:<n>`.
-        client: Where to send the request.
-        x_sdk_version: Version of the calling SDK. Sent from 0.36.0 on.
-        x_sdk_method: Name of the public method behind the call. Sent from 0.36.0 on.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        Status, headers, raw content and the parsed body of any documented status.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-    """
-    return _response(
-        client.send(
-            _get_kwargs(
-                training_run_id,
-                x_sdk_version=x_sdk_version,
-                x_sdk_method=x_sdk_method,
-            ),
-            timeout,
-        )
-    )
+__all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
 
 def sync(
@@ -136,24 +45,25 @@ def sync(
         The parsed body of a 2xx answer.
 
     Raises:
+        StatusError: A documented status outside 2xx.
         UnexpectedStatus: The status is not documented.
         UnexpectedBody: The body is not what is documented.
         httpx.TransportError: No answer in time, or no connection.
-        StatusError: A documented status outside 2xx.
     """
-    parsed: _Success = unwrap(
-        sync_detailed(
-            training_run_id,
-            x_sdk_version=x_sdk_version,
-            x_sdk_method=x_sdk_method,
-            client=client,
-            timeout=timeout,
+    parsed: _Success = OPERATION.unwrap(
+        client.send(
+            OPERATION.build(
+                training_run_id=training_run_id,
+                x_sdk_version=x_sdk_version,
+                x_sdk_method=x_sdk_method,
+            ),
+            timeout,
         )
     )
     return parsed
 
 
-async def asyncio_detailed(
+def sync_detailed(
     training_run_id: str,
     *,
     client: Client,
@@ -161,27 +71,11 @@ async def asyncio_detailed(
     x_sdk_method: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
-    """List the checkpoints of a run
-
-    Args:
-        training_run_id: A training run; the same string as the model id, `<session_id>:train:<n>`.
-        client: Where to send the request.
-        x_sdk_version: Version of the calling SDK. Sent from 0.36.0 on.
-        x_sdk_method: Name of the public method behind the call. Sent from 0.36.0 on.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        Status, headers, raw content and the parsed body of any documented status.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-    """
-    return _response(
-        await client.send_async(
-            _get_kwargs(
-                training_run_id,
+    """Do what `sync` does; return status, headers, content and the body of any documented status."""
+    return OPERATION.respond(
+        client.send(
+            OPERATION.build(
+                training_run_id=training_run_id,
                 x_sdk_version=x_sdk_version,
                 x_sdk_method=x_sdk_method,
             ),
@@ -198,31 +92,36 @@ async def asyncio(
     x_sdk_method: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
-    """List the checkpoints of a run
-
-    Args:
-        training_run_id: A training run; the same string as the model id, `<session_id>:train:<n>`.
-        client: Where to send the request.
-        x_sdk_version: Version of the calling SDK. Sent from 0.36.0 on.
-        x_sdk_method: Name of the public method behind the call. Sent from 0.36.0 on.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        The parsed body of a 2xx answer.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-        StatusError: A documented status outside 2xx.
-    """
-    parsed: _Success = unwrap(
-        await asyncio_detailed(
-            training_run_id,
-            x_sdk_version=x_sdk_version,
-            x_sdk_method=x_sdk_method,
-            client=client,
-            timeout=timeout,
+    """Do what `sync` does, without blocking the event loop."""
+    parsed: _Success = OPERATION.unwrap(
+        await client.send_async(
+            OPERATION.build(
+                training_run_id=training_run_id,
+                x_sdk_version=x_sdk_version,
+                x_sdk_method=x_sdk_method,
+            ),
+            timeout,
         )
     )
     return parsed
+
+
+async def asyncio_detailed(
+    training_run_id: str,
+    *,
+    client: Client,
+    x_sdk_version: str | None = None,
+    x_sdk_method: str | None = None,
+    timeout: float | None = None,
+) -> Response[_Parsed]:
+    """Do what `sync_detailed` does, without blocking the event loop."""
+    return OPERATION.respond(
+        await client.send_async(
+            OPERATION.build(
+                training_run_id=training_run_id,
+                x_sdk_version=x_sdk_version,
+                x_sdk_method=x_sdk_method,
+            ),
+            timeout,
+        )
+    )

@@ -8,14 +8,9 @@ Generated file: run `nox -s regenerate` instead of editing it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from ...codec import (
-    Object,
-)
-from ...exchange import Answer, build_request, read_answer, unwrap
+from ...operations import UNLOAD_MODEL as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
@@ -28,89 +23,7 @@ if TYPE_CHECKING:
     _Parsed: TypeAlias = UntypedAPIFuture | ErrorBody | Unknown | str | None
     _Success: TypeAlias = UntypedAPIFuture
 
-__all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]
-
-
-def _get_kwargs(
-    *,
-    body: UnloadModelRequest | bytes,
-    x_idempotency_key: str | None = None,
-) -> dict[str, Any]:
-    return build_request(
-        "post",
-        "/api/v1/unload_model",
-        headers={
-            "X-Idempotency-Key": x_idempotency_key,
-        },
-        body=body,
-    )
-
-
-@cache
-def _answers() -> tuple[Answer, ...]:
-    from ...models.error_body import ErrorBody
-    from ...models.untyped_api_future import UntypedAPIFuture
-
-    return (
-        Answer(200, 200, json=Object(UntypedAPIFuture)),
-        Answer(400, 400, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(401, 401, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(402, 402, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(403, 403, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(404, 404, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(408, 408, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(409, 409, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(410, 410, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(422, 422, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(429, 429, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(500, 599, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-    )
-
-
-def _parse_response(*, status_code: int, headers: Mapping[str, str], content: bytes) -> _Parsed:
-    parsed: _Parsed = read_answer(_answers(), status_code, headers, content)
-    return parsed
-
-
-def _response(answer: tuple[int, Mapping[str, str], bytes]) -> Response[_Parsed]:
-    status_code, headers, content = answer
-    parsed = _parse_response(status_code=status_code, headers=headers, content=content)
-    return Response(status_code, headers, content, parsed)
-
-
-def sync_detailed(
-    *,
-    client: Client,
-    body: UnloadModelRequest | bytes,
-    x_idempotency_key: str | None = None,
-    timeout: float | None = None,
-) -> Response[_Parsed]:
-    """Give a model's place back
-
-    Args:
-        client: Where to send the request.
-        body: The request, or its bytes when already encoded.
-        x_idempotency_key: Chosen per call and kept over the transport's own retries. The official clients
-            write `stainless-python-retry-<uuid4>`, and a bare uuid4 for `copy_weights`.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        Status, headers, raw content and the parsed body of any documented status.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-    """
-    return _response(
-        client.send(
-            _get_kwargs(
-                x_idempotency_key=x_idempotency_key,
-                body=body,
-            ),
-            timeout,
-        )
-    )
+__all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
 
 def sync(
@@ -133,48 +46,36 @@ def sync(
         The parsed body of a 2xx answer.
 
     Raises:
+        StatusError: A documented status outside 2xx.
         UnexpectedStatus: The status is not documented.
         UnexpectedBody: The body is not what is documented.
         httpx.TransportError: No answer in time, or no connection.
-        StatusError: A documented status outside 2xx.
     """
-    parsed: _Success = unwrap(
-        sync_detailed(
-            x_idempotency_key=x_idempotency_key, body=body, client=client, timeout=timeout
+    parsed: _Success = OPERATION.unwrap(
+        client.send(
+            OPERATION.build(
+                body=body,
+                x_idempotency_key=x_idempotency_key,
+            ),
+            timeout,
         )
     )
     return parsed
 
 
-async def asyncio_detailed(
+def sync_detailed(
     *,
     client: Client,
     body: UnloadModelRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
-    """Give a model's place back
-
-    Args:
-        client: Where to send the request.
-        body: The request, or its bytes when already encoded.
-        x_idempotency_key: Chosen per call and kept over the transport's own retries. The official clients
-            write `stainless-python-retry-<uuid4>`, and a bare uuid4 for `copy_weights`.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        Status, headers, raw content and the parsed body of any documented status.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-    """
-    return _response(
-        await client.send_async(
-            _get_kwargs(
-                x_idempotency_key=x_idempotency_key,
+    """Do what `sync` does; return status, headers, content and the body of any documented status."""
+    return OPERATION.respond(
+        client.send(
+            OPERATION.build(
                 body=body,
+                x_idempotency_key=x_idempotency_key,
             ),
             timeout,
         )
@@ -188,27 +89,33 @@ async def asyncio(
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
-    """Give a model's place back
-
-    Args:
-        client: Where to send the request.
-        body: The request, or its bytes when already encoded.
-        x_idempotency_key: Chosen per call and kept over the transport's own retries. The official clients
-            write `stainless-python-retry-<uuid4>`, and a bare uuid4 for `copy_weights`.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        The parsed body of a 2xx answer.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-        StatusError: A documented status outside 2xx.
-    """
-    parsed: _Success = unwrap(
-        await asyncio_detailed(
-            x_idempotency_key=x_idempotency_key, body=body, client=client, timeout=timeout
+    """Do what `sync` does, without blocking the event loop."""
+    parsed: _Success = OPERATION.unwrap(
+        await client.send_async(
+            OPERATION.build(
+                body=body,
+                x_idempotency_key=x_idempotency_key,
+            ),
+            timeout,
         )
     )
     return parsed
+
+
+async def asyncio_detailed(
+    *,
+    client: Client,
+    body: UnloadModelRequest | bytes,
+    x_idempotency_key: str | None = None,
+    timeout: float | None = None,
+) -> Response[_Parsed]:
+    """Do what `sync_detailed` does, without blocking the event loop."""
+    return OPERATION.respond(
+        await client.send_async(
+            OPERATION.build(
+                body=body,
+                x_idempotency_key=x_idempotency_key,
+            ),
+            timeout,
+        )
+    )

@@ -8,14 +8,9 @@ Generated file: run `nox -s regenerate` instead of editing it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from ...codec import (
-    Object,
-)
-from ...exchange import Answer, build_request, read_answer, unwrap
+from ...operations import GET_SERVER_CAPABILITIES as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
@@ -27,68 +22,7 @@ if TYPE_CHECKING:
     _Parsed: TypeAlias = GetServerCapabilitiesResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = GetServerCapabilitiesResponse
 
-__all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]
-
-
-def _get_kwargs() -> dict[str, Any]:
-    return build_request(
-        "get",
-        "/api/v1/get_server_capabilities",
-    )
-
-
-@cache
-def _answers() -> tuple[Answer, ...]:
-    from ...models.error_body import ErrorBody
-    from ...models.get_server_capabilities_response import GetServerCapabilitiesResponse
-
-    return (
-        Answer(200, 200, json=Object(GetServerCapabilitiesResponse)),
-        Answer(400, 400, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(401, 401, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(402, 402, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(403, 403, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(404, 404, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(408, 408, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(409, 409, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(410, 410, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(422, 422, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(429, 429, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(500, 599, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-    )
-
-
-def _parse_response(*, status_code: int, headers: Mapping[str, str], content: bytes) -> _Parsed:
-    parsed: _Parsed = read_answer(_answers(), status_code, headers, content)
-    return parsed
-
-
-def _response(answer: tuple[int, Mapping[str, str], bytes]) -> Response[_Parsed]:
-    status_code, headers, content = answer
-    parsed = _parse_response(status_code=status_code, headers=headers, content=content)
-    return Response(status_code, headers, content, parsed)
-
-
-def sync_detailed(
-    *,
-    client: Client,
-    timeout: float | None = None,
-) -> Response[_Parsed]:
-    """List the models the server offers
-
-    Args:
-        client: Where to send the request.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        Status, headers, raw content and the parsed body of any documented status.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-    """
-    return _response(client.send(_get_kwargs(), timeout))
+__all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
 
 def sync(
@@ -106,12 +40,31 @@ def sync(
         The parsed body of a 2xx answer.
 
     Raises:
+        StatusError: A documented status outside 2xx.
         UnexpectedStatus: The status is not documented.
         UnexpectedBody: The body is not what is documented.
         httpx.TransportError: No answer in time, or no connection.
-        StatusError: A documented status outside 2xx.
     """
-    parsed: _Success = unwrap(sync_detailed(client=client, timeout=timeout))
+    parsed: _Success = OPERATION.unwrap(client.send(OPERATION.build(), timeout))
+    return parsed
+
+
+def sync_detailed(
+    *,
+    client: Client,
+    timeout: float | None = None,
+) -> Response[_Parsed]:
+    """Do what `sync` does; return status, headers, content and the body of any documented status."""
+    return OPERATION.respond(client.send(OPERATION.build(), timeout))
+
+
+async def asyncio(
+    *,
+    client: Client,
+    timeout: float | None = None,
+) -> _Success:
+    """Do what `sync` does, without blocking the event loop."""
+    parsed: _Success = OPERATION.unwrap(await client.send_async(OPERATION.build(), timeout))
     return parsed
 
 
@@ -120,42 +73,5 @@ async def asyncio_detailed(
     client: Client,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
-    """List the models the server offers
-
-    Args:
-        client: Where to send the request.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        Status, headers, raw content and the parsed body of any documented status.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-    """
-    return _response(await client.send_async(_get_kwargs(), timeout))
-
-
-async def asyncio(
-    *,
-    client: Client,
-    timeout: float | None = None,
-) -> _Success:
-    """List the models the server offers
-
-    Args:
-        client: Where to send the request.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        The parsed body of a 2xx answer.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-        StatusError: A documented status outside 2xx.
-    """
-    parsed: _Success = unwrap(await asyncio_detailed(client=client, timeout=timeout))
-    return parsed
+    """Do what `sync_detailed` does, without blocking the event loop."""
+    return OPERATION.respond(await client.send_async(OPERATION.build(), timeout))

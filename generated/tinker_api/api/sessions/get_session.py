@@ -7,14 +7,9 @@ Generated file: run `nox -s regenerate` instead of editing it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from ...codec import (
-    Object,
-)
-from ...exchange import Answer, build_request, read_answer, refuse_unlisted, unwrap
+from ...operations import GET_SESSION as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
@@ -27,101 +22,7 @@ if TYPE_CHECKING:
     _Parsed: TypeAlias = GetSessionResponse | ErrorBody | Unknown | str | None
     _Success: TypeAlias = GetSessionResponse
 
-__all__ = ["asyncio", "asyncio_detailed", "sync", "sync_detailed"]
-
-
-def _get_kwargs(
-    session_id: str,
-    *,
-    access_scope: AccessScope | None = None,
-    x_sdk_version: str | None = None,
-    x_sdk_method: str | None = None,
-) -> dict[str, Any]:
-    return build_request(
-        "get",
-        "/api/v1/sessions/{}",
-        (session_id,),
-        query={
-            "access_scope": refuse_unlisted("access_scope", access_scope, ("owned", "accessible")),
-        },
-        headers={
-            "x-sdk-version": x_sdk_version,
-            "x-sdk-method": x_sdk_method,
-        },
-    )
-
-
-@cache
-def _answers() -> tuple[Answer, ...]:
-    from ...models.error_body import ErrorBody
-    from ...models.get_session_response import GetSessionResponse
-
-    return (
-        Answer(200, 200, json=Object(GetSessionResponse)),
-        Answer(400, 400, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(401, 401, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(402, 402, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(403, 403, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(404, 404, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(408, 408, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(409, 409, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(410, 410, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(422, 422, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(429, 429, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-        Answer(500, 599, json=Object(ErrorBody), binary=("text/plain", "text/html")),
-    )
-
-
-def _parse_response(*, status_code: int, headers: Mapping[str, str], content: bytes) -> _Parsed:
-    parsed: _Parsed = read_answer(_answers(), status_code, headers, content)
-    return parsed
-
-
-def _response(answer: tuple[int, Mapping[str, str], bytes]) -> Response[_Parsed]:
-    status_code, headers, content = answer
-    parsed = _parse_response(status_code=status_code, headers=headers, content=content)
-    return Response(status_code, headers, content, parsed)
-
-
-def sync_detailed(
-    session_id: str,
-    *,
-    client: Client,
-    access_scope: AccessScope | None = None,
-    x_sdk_version: str | None = None,
-    x_sdk_method: str | None = None,
-    timeout: float | None = None,
-) -> Response[_Parsed]:
-    """Describe a session
-
-    Args:
-        session_id: A session, as `create_session` named it.
-        client: Where to send the request.
-        access_scope: Only what the caller owns, or everything the caller may read. Known from 0.36.0 on,
-            where clients always send it; servers of the 0.4.1 era ignore it.
-        x_sdk_version: Version of the calling SDK. Sent from 0.36.0 on.
-        x_sdk_method: Name of the public method behind the call. Sent from 0.36.0 on.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        Status, headers, raw content and the parsed body of any documented status.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-    """
-    return _response(
-        client.send(
-            _get_kwargs(
-                session_id,
-                access_scope=access_scope,
-                x_sdk_version=x_sdk_version,
-                x_sdk_method=x_sdk_method,
-            ),
-            timeout,
-        )
-    )
+__all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
 
 def sync(
@@ -148,25 +49,26 @@ def sync(
         The parsed body of a 2xx answer.
 
     Raises:
+        StatusError: A documented status outside 2xx.
         UnexpectedStatus: The status is not documented.
         UnexpectedBody: The body is not what is documented.
         httpx.TransportError: No answer in time, or no connection.
-        StatusError: A documented status outside 2xx.
     """
-    parsed: _Success = unwrap(
-        sync_detailed(
-            session_id,
-            access_scope=access_scope,
-            x_sdk_version=x_sdk_version,
-            x_sdk_method=x_sdk_method,
-            client=client,
-            timeout=timeout,
+    parsed: _Success = OPERATION.unwrap(
+        client.send(
+            OPERATION.build(
+                session_id=session_id,
+                access_scope=access_scope,
+                x_sdk_version=x_sdk_version,
+                x_sdk_method=x_sdk_method,
+            ),
+            timeout,
         )
     )
     return parsed
 
 
-async def asyncio_detailed(
+def sync_detailed(
     session_id: str,
     *,
     client: Client,
@@ -175,29 +77,11 @@ async def asyncio_detailed(
     x_sdk_method: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
-    """Describe a session
-
-    Args:
-        session_id: A session, as `create_session` named it.
-        client: Where to send the request.
-        access_scope: Only what the caller owns, or everything the caller may read. Known from 0.36.0 on,
-            where clients always send it; servers of the 0.4.1 era ignore it.
-        x_sdk_version: Version of the calling SDK. Sent from 0.36.0 on.
-        x_sdk_method: Name of the public method behind the call. Sent from 0.36.0 on.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        Status, headers, raw content and the parsed body of any documented status.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-    """
-    return _response(
-        await client.send_async(
-            _get_kwargs(
-                session_id,
+    """Do what `sync` does; return status, headers, content and the body of any documented status."""
+    return OPERATION.respond(
+        client.send(
+            OPERATION.build(
+                session_id=session_id,
                 access_scope=access_scope,
                 x_sdk_version=x_sdk_version,
                 x_sdk_method=x_sdk_method,
@@ -216,34 +100,39 @@ async def asyncio(
     x_sdk_method: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
-    """Describe a session
-
-    Args:
-        session_id: A session, as `create_session` named it.
-        client: Where to send the request.
-        access_scope: Only what the caller owns, or everything the caller may read. Known from 0.36.0 on,
-            where clients always send it; servers of the 0.4.1 era ignore it.
-        x_sdk_version: Version of the calling SDK. Sent from 0.36.0 on.
-        x_sdk_method: Name of the public method behind the call. Sent from 0.36.0 on.
-        timeout: Seconds; the client's own limit when None.
-
-    Returns:
-        The parsed body of a 2xx answer.
-
-    Raises:
-        UnexpectedStatus: The status is not documented.
-        UnexpectedBody: The body is not what is documented.
-        httpx.TransportError: No answer in time, or no connection.
-        StatusError: A documented status outside 2xx.
-    """
-    parsed: _Success = unwrap(
-        await asyncio_detailed(
-            session_id,
-            access_scope=access_scope,
-            x_sdk_version=x_sdk_version,
-            x_sdk_method=x_sdk_method,
-            client=client,
-            timeout=timeout,
+    """Do what `sync` does, without blocking the event loop."""
+    parsed: _Success = OPERATION.unwrap(
+        await client.send_async(
+            OPERATION.build(
+                session_id=session_id,
+                access_scope=access_scope,
+                x_sdk_version=x_sdk_version,
+                x_sdk_method=x_sdk_method,
+            ),
+            timeout,
         )
     )
     return parsed
+
+
+async def asyncio_detailed(
+    session_id: str,
+    *,
+    client: Client,
+    access_scope: AccessScope | None = None,
+    x_sdk_version: str | None = None,
+    x_sdk_method: str | None = None,
+    timeout: float | None = None,
+) -> Response[_Parsed]:
+    """Do what `sync_detailed` does, without blocking the event loop."""
+    return OPERATION.respond(
+        await client.send_async(
+            OPERATION.build(
+                session_id=session_id,
+                access_scope=access_scope,
+                x_sdk_version=x_sdk_version,
+                x_sdk_method=x_sdk_method,
+            ),
+            timeout,
+        )
+    )
