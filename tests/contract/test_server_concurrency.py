@@ -26,7 +26,8 @@ class Line:
 
     async def post(self, path, body):
         text = json.dumps(body).encode()
-        head = f"POST /api/v1/{path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(text)}\r\n\r\n"
+        head = f"POST /api/v1/{path} HTTP/1.1\r\nhost: localhost\r\n"
+        head += f"content-length: {len(text)}\r\n\r\n"
         self.writer.write(head.encode() + text)
         lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
         length = next(int(x.split(":")[1]) for x in lines if x.startswith("content-length"))

@@ -45,7 +45,9 @@ async def weights(settings, restarts=0):
     for step in range(STEPS):
         await raw.train(model)
         if step < restarts:
-            # The old application is simply forgotten, as a killed process would be.
+            # The old application is simply forgotten, as a killed process would be; only the lock
+            # on its folder, which the system takes back then, is given back by hand.
+            raw.app._journal._lock.close()
             seq, raw = raw.seq, Stubborn(app=create_app(settings))
             raw.seq = seq
     trained = raw.app.world.models[model].trainable

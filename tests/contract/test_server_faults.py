@@ -1,8 +1,10 @@
 """M40: faults on order, by rule, seed and API; in process they raise, on a port they cut."""
 
 import asyncio
+import re
 
 import httpx
+import numpy as np
 import pytest
 from raw_tinker import Raw
 
@@ -189,3 +191,177 @@ def test_the_fixtures(tinker_server, tinker_faults):
         assert [http.get("/api/v1/healthz").status_code for _ in range(2)] == [503, 200]
     assert tinker_server.settings.seq == "strict"
     assert len(tinker_server.log.requests("healthz", fault="status")) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ({"kind": "status", "path": "optm_step"}, "did you mean optim_step?"),
+        ({"kind": "drop_respnse"}, "there is no fault 'drop_respnse'; kinds: drop_request"),
+        ({"kind": "no_completions", "path": "asample"}, "strikes retrieve_futures only"),
+        ({"kind": "status", "path": "/_mock/log"}, "no request has the path"),
+    ],
+)
+def test_a_rule_that_can_never_strike_is_refused(rule, text):
+    """F44: a typo in a fault would make a test prove nothing."""
+    with pytest.raises(ValueError, match=re.escape(text)):
+        FaultPlan().add(rule)
+    with pytest.raises(ValueError, match=re.escape(text)):
+        FaultPlan().add(rule["kind"], **{k: v for k, v in rule.items() if k != "kind"})
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["optim_step", "/api/v1/optim_step", "sessions/*", "sessions/abc/finish", "retrieve_*", "*",
+     "sessions/{session_id}/finish"],
+)  # fmt: skip
+def test_every_way_to_name_a_path_is_taken(path):
+    """F44: by name, in full, with a wildcard, with an id, by its template."""
+    FaultPlan().add("status", path=path)
+
+
+def batch(raw, model, text):
+    return raw.training_body(model, text)
+
+
+def test_one_batch_is_refused_on_either_wire():
+    """F1: the server refuses one body for what is in it; the wire is fine, and others pass."""
+    from tinker_proto import tinker_pb2 as pb
+
+    async def scenario():
+        async with Raw() as raw:
+            model = await raw.model()
+            raw.app.faults.add("refuse_body", path="forward_backward", nth=1, status=400)
+            bad = batch(raw, model, "abc")
+            for _ in range(2):
+                reply = await raw.send("POST", "forward_backward", bad)
+                assert reply.status_code == 400
+            reply = await raw.send("POST", "forward_backward", batch(raw, model, "abd"))
+            assert reply.status_code == 200
+            message = pb.ForwardBackwardRequest(model_id=model, seq_id=9, loss_fn="cross_entropy")
+            data = message.data.add()
+            data.model_input.add().encoded_text.tokens = np.array([97, 98], "<i4").tobytes()
+            for name, values, kind in (
+                ("target_tokens", np.array([98, 99], "<i8"), pb.DTYPE_INT64),
+                ("weights", np.ones(2, "<f4"), pb.DTYPE_FLOAT32),
+            ):
+                data.loss_fn_inputs[name].dense = values.tobytes()
+                data.loss_fn_inputs[name].dtype = kind
+            reply = await raw.send(
+                "POST",
+                "forward_backward",
+                content=message.SerializeToString(),
+                headers={"content-type": "application/x-protobuf"},
+            )
+            assert reply.status_code == 400
+
+    asyncio.run(scenario())
+
+
+def test_a_wire_is_refused_for_one_body_only():
+    """F1: `wire` limits a rule to JSON or protobuf bodies."""
+
+    async def scenario():
+        async with Raw() as raw:
+            model = await raw.model()
+            raw.app.faults.add("status", path="forward_backward", wire="proto", status=501)
+            reply = await raw.send("POST", "forward_backward", batch(raw, model, "abc"))
+            assert reply.status_code == 200
+
+    asyncio.run(scenario())
+
+
+def test_fillers_are_refused_on_both_wires():
+    """F6: a rule for `forward` also strikes protobuf bodies that ask for a forward pass only."""
+    from tinker_proto import tinker_pb2 as pb
+
+    async def scenario():
+        async with Raw() as raw:
+            model = await raw.model()
+            raw.app.faults.add("status", path="forward", status=400)
+            for only, status in ((True, 400), (False, 200)):
+                message = pb.ForwardBackwardRequest(
+                    model_id=model, seq_id=1, loss_fn="cross_entropy", forward_only=only
+                )
+                reply = await raw.send(
+                    "POST",
+                    "forward_backward",
+                    content=message.SerializeToString(),
+                    headers={"content-type": "application/x-protobuf"},
+                )
+                assert reply.status_code == status
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("kind", ["stale_completions", "false_completions", "no_completions"])
+def test_batched_completion_that_lies(kind):
+    """F8: it answers at once, with what was told before, with foreign ids or with nothing."""
+
+    async def scenario():
+        async with Raw() as raw:
+            session = await raw.session()
+            sampler = await raw.post(
+                "create_sampling_session",
+                session_id=session,
+                sampling_session_seq_id=0,
+                base_model="tinker-ext/tiny",
+            )
+            target = {"sampling_session_id": sampler["sampling_session_id"]}
+            sample = await raw.post(
+                "asample",
+                **target,
+                seq_id=0,
+                prompt={"chunks": [{"tokens": [104]}]},
+                sampling_params={"max_tokens": 1},
+            )
+            await raw.result(sample)
+            told = await raw.post("retrieve_futures", target=target, timeout=0)
+            assert [c["request_id"] for c in told["completions"]] == [sample["request_id"]]
+            raw.app.faults.add(kind, path="retrieve_futures")
+            for _ in range(2):
+                wrong = await raw.post(
+                    "retrieve_futures", target=target, prev_cursor=told["cursor"]
+                )
+                ids = [c["request_id"] for c in wrong["completions"]]
+                if kind == "stale_completions":
+                    assert ids == [sample["request_id"]]
+                    assert wrong["cursor"] == told["cursor"]
+                elif kind == "false_completions":
+                    assert len(ids) == 3
+                    assert sample["request_id"] not in ids
+                else:
+                    assert ids == []
+
+    asyncio.run(scenario())
+
+
+def test_absurd_headers_and_pages(caller):
+    """F7: any text as Retry-After, any Date, a gateway's page with a status of its own."""
+
+    async def scenario(raw, log):
+        model = await raw.model()
+        plan = (raw.app or raw.server.app).faults
+        path = "forward_backward"
+        plan.add("status", path=path, nth=1, status=503, retry_after="Fri, 31 Dec 99999 0:0:0 GMT")
+        plan.add("headers", path=path, nth=2, headers={"date": "Thu, 01 Jan 0001 00:00:00 GMT"})
+        plan.add("html", path=path, nth=3, status=404)
+        plan.add("html", path=path, nth=4, status=200)
+        first = await raw.send("POST", path, raw.training_body(model))
+        assert first.headers["retry-after"] == "Fri, 31 Dec 99999 0:0:0 GMT"
+        second = await raw.send("POST", path, raw.training_body(model, seq=1))
+        assert (second.status_code, second.headers["date"][:12]) == (200, "Thu, 01 Jan ")
+        third = await raw.send("POST", path, raw.training_body(model))
+        assert third.status_code == 404
+        assert "404 Not Found" in third.text
+        fourth = await raw.send("POST", path, raw.training_body(model))
+        assert (fourth.status_code, fourth.headers["content-type"]) == (200, "text/html")
+
+    caller(scenario)
+
+
+def test_a_reset_after_the_effect(caller):
+    """F7, M20: the whole request arrived and took effect, then the line is cut hard."""
+    answer, effects = caller(lambda raw, log: struck(raw, log, "reset", after=True))
+    assert isinstance(answer, httpx.TransportError)
+    assert len(effects) == 1

@@ -163,3 +163,55 @@ def test_a_repeated_sample_is_drawn_once():
     first, second, _ = asyncio.run(scenario("ignore"))
     assert first != second
     assert asyncio.run(scenario("strict"))[2] == 409
+
+
+def test_late_refuses_a_repeat_at_its_poll():
+    """F4, M43: the repeat is accepted under its own id; its poll is a 409, again and again."""
+
+    async def scenario():
+        async with Raw(settings=settings("late")) as raw:
+            model = await raw.model()
+            body = raw.training_body(model)
+            first = await raw.post("forward_backward", **body)
+            second = await raw.post("forward_backward", **body)
+            assert first["request_id"] != second["request_id"]
+            assert (await raw.result(first))["metrics"]["loss:sum"] > 0
+            for _ in range(2):
+                poll = {"request_id": second["request_id"]}
+                reply = await raw.send("POST", "retrieve_future", poll)
+                assert reply.status_code == 409
+                assert "Sequence conflict: expected 2, got 1." in reply.json()["detail"]
+            assert [e.seq for e in raw.app.log.training(model)] == [1]
+
+    asyncio.run(scenario())
+
+
+def test_late_refusals_survive_a_restart(tmp_path):
+    """F4: what was refused before a restart is refused after it, and trains nothing."""
+
+    async def scenario():
+        options = settings("late", state=tmp_path, fsync=False)
+        async with Raw(settings=options) as raw:
+            model = await raw.model()
+            body = raw.training_body(model)
+            await raw.post("forward_backward", **body)
+            second = await raw.post("forward_backward", **body)
+        async with Raw(settings=options) as raw:
+            reply = await raw.send("POST", "retrieve_future", {"request_id": second["request_id"]})
+            assert reply.status_code == 409
+            assert [e.seq for e in raw.app.log.training(model)] == [1]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("profile", ["dedupe", "strict", "ignore", "gap", "late"])
+@pytest.mark.parametrize("declared", [True, False])
+def test_what_a_repeat_means_is_declared_or_not(profile, declared):
+    """F3, M43: every rule exists as a server that does not tell it, as real ones do not."""
+
+    async def scenario():
+        async with Raw(settings=settings(profile, declared=declared)) as raw:
+            reply = await raw.post("client/config", sdk_version="x")
+            assert reply.get("seq_ids") == (profile if declared else None)
+
+    asyncio.run(scenario())

@@ -22,6 +22,7 @@ EXAMPLES = """
 tinker-ext serve                                                   # port 8000, this machine only
 tinker-ext serve --port 0 --state ./state                          # any port; survives a restart
 tinker-ext serve --model Qwen/Qwen3-8B=path/to/tokenizer           # a name your code asks for
+tinker-ext serve --profile hosted                                  # refuses what production does
 tinker-ext serve --era 0.4.1 --seq strict --wire json              # an older, stricter server
 tinker-ext serve --fault status:optim_step:nth=2,status=503        # the second optim_step fails
 tinker-ext serve --fault drop_response:*:probability=0.1 --seed 7  # one reply in ten is lost
@@ -33,6 +34,12 @@ def _listed(kind: str) -> Any:
     def show(context: click.Context, _: click.Parameter, value: bool) -> None:
         if not value or context.resilient_parsing:
             return
+        if kind == "rules":
+            from tinker_ext.mock.hosted import RULES
+
+            for rule in RULES:
+                click.echo(f"{rule.name}: {rule.text}\n    source: {rule.source}")
+            context.exit()
         if kind == "bugs":
             from tinker_ext.mock.settings import BUGS as names
         else:
@@ -56,10 +63,20 @@ def _listed(kind: str) -> Any:
               "or with bytes. May be repeated.")  # fmt: skip
 @click.option("--state", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="Keep everything in DIR, so that a restart loses nothing.")  # fmt: skip
+@click.option("--profile", type=click.Choice(["default", "hosted"]), default="default",
+              show_default=True, help="hosted puts the published rules of the hosted service in "
+              "force; --list-rules shows them with their sources.")  # fmt: skip
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME",
+              help="Answer requests for this host name too, when behind a proxy. May be "
+              "repeated.")  # fmt: skip
 @click.option("--era", type=click.Choice(["0.4.1", "0.36.0", "both"]), default="both",
               show_default=True, help="Server generation to be.")  # fmt: skip
-@click.option("--seq", type=click.Choice(["dedupe", "strict", "ignore", "gap"]), default="dedupe",
-              show_default=True, help="What a repeated or early seq_id means.")  # fmt: skip
+@click.option("--seq", type=click.Choice(["dedupe", "strict", "ignore", "gap", "late"]),
+              default="dedupe", show_default=True,
+              help="What a repeated or early seq_id means.")  # fmt: skip
+@click.option("--undeclared", is_flag=True,
+              help="Do not say in client/config what a repeated seq_id means, as no other server "
+              "does.")  # fmt: skip
 @click.option("--wire", type=click.Choice(["json", "proto", "both"]),
               help="Bodies of training and sampling; by default those of the era.")  # fmt: skip
 @click.option("--pending", type=click.Choice(["408", "try_again"]), default="408",
@@ -91,6 +108,9 @@ def _listed(kind: str) -> Any:
               help="Misbehave; --list-faults shows the kinds. May be repeated.")  # fmt: skip
 @click.option("--bug", "bugs", multiple=True, metavar="NAME",
               help="Plant a mistake; --list-bugs shows the names. May be repeated.")  # fmt: skip
+@click.option("--list-rules", is_flag=True, is_eager=True, expose_value=False,
+              callback=_listed("rules"),
+              help="Show the rules of --profile hosted and exit.")  # fmt: skip
 @click.option("--list-faults", is_flag=True, is_eager=True, expose_value=False,
               callback=_listed("faults"), help="Show the kinds of faults and exit.")  # fmt: skip
 @click.option("--list-bugs", is_flag=True, is_eager=True, expose_value=False,
@@ -103,12 +123,14 @@ def command(context: click.Context, /, **options: Any) -> None:
     checkpoints restore. Ctrl-C stops it, with exit code 0.
     """
     screen = screen_of(context)
-    settings = settings_from(options)
+    settings = settings_from(options, _given(context))
     _warn(screen, settings)
     from tinker_ext.mock import serve
 
     try:
         serve(settings, on_ready=lambda url: _announce(screen, settings, url))
+    except ValueError as error:  # the state folder is in use, or of another server
+        raise CommandError(str(error)) from None
     except OSError as error:
         raise CommandError(
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror}",
@@ -116,8 +138,21 @@ def command(context: click.Context, /, **options: Any) -> None:
         ) from None
 
 
-def settings_from(options: dict[str, Any]) -> Settings:
+def _given(context: click.Context) -> set[str]:
+    """Return the options the command line names; the rest is left to the profile."""
+    return {
+        name
+        for name in context.params
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+    }
+
+
+def settings_from(options: dict[str, Any], given: set[str] | None = None) -> Settings:
     """Return the settings of the server that the options describe.
+
+    Args:
+        options: Values of all options.
+        given: Those that were typed; they win over the profile. None means all.
 
     Raises:
         CommandError: An option cannot be understood; says which.
@@ -127,6 +162,8 @@ def settings_from(options: dict[str, Any]) -> Settings:
     from tinker_ext.mock.settings import Settings
 
     values = dict(options)
+    profile = values.pop("profile", "default")
+    undeclared = values.pop("undeclared", False)
     values["pause"] = _pause(values["pause"])
     values["api_keys"] = values["api_keys"] or None
     rules: list[Fault] = []
@@ -141,8 +178,12 @@ def settings_from(options: dict[str, Any]) -> Settings:
         except ValueError as error:
             raise CommandError(f"--fault {text}: {error}") from None
     values["faults"] = rules
+    if profile != "default" and given is not None:
+        values = {k: v for k, v in values.items() if k in given or k in ("faults", "pause", "port")}
+    if undeclared:
+        values["declared"] = False
     try:
-        settings = Settings(**values)
+        settings = Settings.of_profile(profile, **values)
         for place in settings.models.values():
             tokenizer_file(place)
     except ValueError as error:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 from typing import Any
 from urllib.parse import parse_qs
 
 import orjson
 
 from tinker_ext.mock import contract, handlers
-from tinker_ext.mock.connection import Connection, strike_after, strike_before
+from tinker_ext.mock.connection import TRANSPORT, Connection, strike_after, strike_before
 from tinker_ext.mock.encoding import decoded
 from tinker_ext.mock.faults import FaultPlan
 from tinker_ext.mock.journal import Journal
@@ -31,9 +32,29 @@ from tinker_ext.mock.profiles import Gate
 from tinker_ext.mock.routing import ENDPOINTS, Endpoint, Router
 from tinker_ext.mock.settings import Settings
 from tinker_ext.mock.state.world import World
+from tinker_ext.mock.training_input import TrainingBody
 
 logger = logging.getLogger(__name__)
 _ = handlers
+
+TOKEN = re.compile(rb'("weights_access_token"\s*:\s*)"(?:[^"\\]|\\.)*"')
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# Last part of a path → what its success is; everything else is read.
+KINDS_OF_SUCCESS = {
+    "create_session": "created",
+    "create_sampling_session": "created",
+    "create_model": "future",
+    "unload_model": "future",
+    "forward": "future",
+    "forward_backward": "future",
+    "optim_step": "future",
+    "create_custom_loss": "future",
+    "asample": "future",
+    "save_weights": "future",
+    "save_weights_for_sampler": "future",
+    "save_weights_external": "future",
+    "load_weights": "future",
+}
 
 
 class App:
@@ -84,12 +105,23 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = self.world.clock.now()
+        request = _head(scope)
         try:
-            request = await _request(scope, receive)
+            self._check_host(scope, request)
+            request.body = await read_body(receive, self.settings.body_limit)
         except Disconnected:
             return
+        except HttpError as error:
+            refused = Response.error(error)
+            await send_response(send, refused)
+            self._log(started, request, refused.status, len(refused.body))
+            return
         control = request.path.startswith("/_mock/")
-        chosen = [] if control else self.faults.choose(request.method, request.path)
+        chosen = (
+            []
+            if control
+            else self.faults.choose(request.method, request.path, TrainingBody(request))
+        )
         kinds = tuple(fault.kind for fault in chosen)
         connection = Connection(scope, receive, send)
         status, size = 0, 0
@@ -106,17 +138,51 @@ class App:
                 await send_response(send, response)
         finally:
             if not control:
-                if connection.cut:
-                    status = 0
-                self.log.record(
-                    started,
-                    request.method,
-                    request.path,
-                    status,
-                    (len(request.body), size),
-                    kinds,
-                    _public(request),
-                )
+                self._log(started, request, 0 if connection.cut else status, size, kinds)
+
+    def _log(
+        self,
+        started: float,
+        request: Request,
+        status: int,
+        size: int,
+        kinds: tuple[str, ...] = (),
+    ) -> None:
+        self.log.record(
+            started,
+            request.method,
+            request.path,
+            status,
+            (request.wire_size or len(request.body), size),
+            kinds,
+            _public(request),
+            body=TOKEN.sub(rb'\1"***"', request.body),
+        )
+
+    def _check_host(self, scope: Scope, request: Request) -> None:
+        """Refuse what a web page of another site makes a browser send to this machine.
+
+        A name of the attacker's that resolves to 127.0.0.1 reaches a loopback server; its Host
+        header gives it away, as Origin does for plain cross-site requests.
+
+        Raises:
+            HttpError: 403.
+        """
+        if TRANSPORT not in (scope.get("extensions") or {}):
+            return
+        host = _host_name(request.headers.get("host", ""))
+        own = host in LOOPBACK or host in self.settings.hosts
+        if self.settings.host in LOOPBACK and not own:
+            raise HttpError(
+                403,
+                f"this server listens on {self.settings.host} and is asked for as {host!r}; "
+                "if that is meant, start it with --allow-host",
+            )
+        origin = request.headers.get("origin")
+        if origin is not None:
+            page = _host_name(origin.partition("://")[2])
+            if page != host and page not in self.settings.hosts:
+                raise HttpError(403, f"requests of pages of {origin} are not served")
 
     async def respond(self, request: Request) -> Response:
         """Answer one request, without faults."""
@@ -152,7 +218,8 @@ class App:
             return
         check = self.settings.validate if validate is None else validate
         operation = self._contract.operations[found.method, found.template]
-        request.body = decoded(request)
+        request.wire_size = len(request.body)
+        request.body = decoded(request, self.settings.body_limit)
         if check:
             self._contract.check_path(operation, request.params)
         if operation.query:
@@ -164,7 +231,7 @@ class App:
                 where = ["header", "content-type"]
                 raise HttpError(422, [{"loc": where, "msg": text, "type": "media"}])
             return
-        request.json = _parsed(request.body)
+        request.json = _parsed(request.body, self.settings.json_depth)
         if check:
             self._contract.check_body(operation, request.json)
             self._gate.check_era(operation, request.json)
@@ -181,7 +248,11 @@ class App:
                     journal.append(request, before)
             if journal is not None:
                 await journal.commit()
-        return value if isinstance(value, Response) else Response.of(value)
+        if isinstance(value, Response):
+            return value
+        kind = KINDS_OF_SUCCESS.get(found.template.rpartition("/")[2], "read")
+        status = self.settings.status(kind) if found.method == "POST" else 200
+        return Response.of(value, status)
 
     def _check(self, found: Endpoint, response: Response) -> None:
         operation = self._contract.operations[found.method, found.template]
@@ -189,7 +260,9 @@ class App:
         if response.schema is not None:
             schema = {"$ref": f"#/components/schemas/{response.schema}"}
         body = response.body if response.content_type == JSON else None
-        text = self._contract.violation(operation, response.status, body, schema)
+        # The document's 200 stands for every success with a body.
+        status = 200 if response.status in (201, 202) else response.status
+        text = self._contract.violation(operation, status, body, schema)
         if text:
             logger.error("a reply breaks the document: %s", text)
             self.log.violation(text)
@@ -221,25 +294,51 @@ def create_app(settings: Settings | None = None) -> App:
     return App(settings or Settings())
 
 
-async def _request(scope: Scope, receive: Receive) -> Request:
+def _head(scope: Scope) -> Request:
     headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
     host = headers.get("host", "embedded")
     return Request(
         method=scope["method"],
         path=scope["path"],
         headers=headers,
-        body=await read_body(receive),
         query_string=scope.get("query_string", b"").decode("latin-1"),
         origin=f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}",
     )
 
 
-def _parsed(body: bytes) -> Any:
+def _host_name(host: str) -> str:
+    """Return a Host header, or the part of an Origin after the scheme, without its port."""
+    name = host.strip().lower()
+    if name.startswith("["):
+        return name[1:].partition("]")[0]
+    return name.partition(":")[0]
+
+
+def _parsed(body: bytes, depth: int) -> Any:
     try:
-        return orjson.loads(body)
+        value = orjson.loads(body)
     except ValueError as error:
         fault = {"loc": ["body"], "msg": f"not JSON: {error}", "type": "json_invalid"}
         raise HttpError(422, [fault]) from None
+    if not _fits(value, depth):
+        text = f"nested more than {depth} levels deep"
+        raise HttpError(422, [{"loc": ["body"], "msg": text, "type": "json_too_deep"}])
+    return value
+
+
+def _fits(value: Any, depth: int) -> bool:
+    """Whether a value is nested at most so deep; long lists of numbers cost no Python."""
+    if isinstance(value, dict):
+        items = list(value.values())
+    elif isinstance(value, list):
+        items = value
+    else:
+        return True
+    if depth == 0:
+        return False
+    if not {dict, list} & set(map(type, items)):
+        return True
+    return all(_fits(item, depth - 1) for item in items if isinstance(item, (dict, list)))
 
 
 def _public(request: Request) -> dict[str, str]:

@@ -7,7 +7,10 @@ import hashlib
 import socket
 import struct
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
+
+import orjson
 
 from tinker_ext.mock.faults import Fault
 from tinker_ext.mock.messages import Receive, Request, Response, Scope, Send
@@ -107,10 +110,12 @@ async def strike_before(
             await connection.close()
         elif fault.kind == "drop_request":
             await connection.close()
-        elif fault.kind == "reset":
+        elif fault.kind == "reset" and not fault.after:
             await connection.reset()
-        elif fault.kind in ("status", "html") and not fault.after:
+        elif fault.kind in ("status", "html", "refuse_body") and not fault.after:
             return answer(fault)
+        elif fault.kind.endswith("_completions"):
+            return _completions(fault.kind, world, request)
         elif fault.kind in ("expired_future", "session_loss"):
             _lose(fault.kind, world, request)
         if connection.cut:
@@ -132,6 +137,9 @@ async def strike_after(
         if fault.kind == "drop_response":
             await connection.close()
             return None
+        if fault.kind == "reset" and fault.after:
+            await connection.reset()
+            return None
         if fault.kind == "truncate":
             await connection.truncate(response)
             return None
@@ -143,35 +151,70 @@ async def strike_after(
         elif fault.kind == "garbage":
             noise = hashlib.blake2b(response.body, digest_size=64).digest()
             response = Response(response.status, noise, response.content_type)
+        elif fault.kind == "headers":
+            response.headers |= _headers(fault)
         elif fault.kind in ("status", "html") and fault.after:
             response = answer(fault)
     return response
 
 
 def answer(fault: Fault) -> Response:
-    """Return the reply of a `status` or `html` fault."""
-    headers = dict(fault.headers)
-    if fault.retry_after is not None:
-        headers["retry-after"] = f"{fault.retry_after:g}"
+    """Return the reply of a `status`, `html` or `refuse_body` fault."""
+    headers = _headers(fault)
     if fault.kind == "html":
         status = fault.status or 502
-        page = fault.body or HTML.format(f"{status} Bad Gateway")
+        page = fault.body or HTML.format(f"{status} {_phrase(status)}")
         return Response(status, page.encode(), "text/html", headers)
-    status = fault.status or 503
+    status = fault.status or (422 if fault.kind == "refuse_body" else 503)
     if fault.body is not None:
         return Response(status, fault.body.encode(), "application/json", headers)
     return Response.of({"detail": f"injected fault {status}"}, status, headers)
 
 
-def _lose(kind: str, world: World, request: Request) -> None:
-    import orjson
+def _headers(fault: Fault) -> dict[str, str]:
+    headers = dict(fault.headers)
+    if fault.retry_after is not None:
+        given = fault.retry_after
+        headers["retry-after"] = given if isinstance(given, str) else f"{given:g}"
+    return headers
 
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unknown"
+
+
+def _completions(kind: str, world: World, request: Request) -> Response:
+    """Answer retrieve_futures at once, and wrongly."""
+    body = _json(request)
+    target = body.get("target") or {}
+    sampler = world.samplers.get(str(target.get("sampling_session_id", "")))
+    clone = int(target.get("cloned_sampler_id", 0) or 0)
+    cursor = int(body.get("prev_cursor", 0) or 0)
+    told: list[dict[str, str]] = []
+    if kind == "stale_completions" and sampler is not None:
+        with world.lock:
+            done, _ = sampler.completions.since(clone, 0)
+        told = [{"request_id": request_id, "state": state} for request_id, state in done]
+    elif kind == "false_completions":
+        draw = hashlib.blake2b(request.body, digest_size=4).hexdigest()
+        told = [{"request_id": f"tmp-0-{draw}{n}", "state": "finished"} for n in range(3)]
+        cursor += len(told)
+    return Response.of({"completions": told, "cursor": cursor})
+
+
+def _json(request: Request) -> dict[str, Any]:
     try:
         body = orjson.loads(request.body)
     except ValueError:
-        return
-    if not isinstance(body, dict):
-        return
+        return {}
+    return body if isinstance(body, dict) else {}
+
+
+def _lose(kind: str, world: World, request: Request) -> None:
+    body = _json(request)
     if kind == "expired_future":
         world.promises.expire(str(body.get("request_id", "")))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import struct
 import threading
@@ -18,6 +19,7 @@ from tinker_ext.mock.messages import HttpError, Request
 
 if TYPE_CHECKING:
     from tinker_ext.mock.app import App
+    from tinker_ext.mock.state.world import World
 
 VERSION = 1
 HEAD = struct.Struct("<II")
@@ -44,6 +46,7 @@ class Journal:
         self._generation = 0
         self._records = 0
         folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(folder)
 
     def recover(self) -> None:
         """Load the newest snapshot, replay the log after it, and open it for more.
@@ -53,7 +56,16 @@ class Journal:
                 base model that is not served.
         """
         world = self._app.world
+        try:
+            self._recover(world)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _recover(self, world: World) -> None:
         self._claim()
+        if self._app.settings.api_keys is not None:
+            world.secret = self._secret()
         self._generation = snapshot.newest(self._folder)
         if self._generation:
             snapshot.load(self._folder, self._generation, world)
@@ -107,9 +119,21 @@ class Journal:
         if self._file is not None:
             self._file.close()
             self._file = None
+        # Closing the file gives the folder to the next server; so does the end of a process.
+        self._lock.close()
 
     def _path(self, generation: int) -> Path:
         return self._folder / f"journal-{generation}.log"
+
+    def _secret(self) -> bytes:
+        """Return what signs tokens and URLs, so that those given out outlive a restart."""
+        path = self._folder / "secret"
+        with contextlib.suppress(FileNotFoundError):
+            return path.read_bytes()
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(handle, "wb") as file:
+            file.write(self._app.world.secret)
+        return self._app.world.secret
 
     def _boot(self) -> int:
         path = self._folder / "boots"
@@ -204,6 +228,33 @@ class Journal:
             old, self._generation = self._generation, generation
         self._path(old).unlink(missing_ok=True)
         snapshot.remove(self._folder, old)
+
+
+def _locked(folder: Path) -> BinaryIO:
+    """Take a folder for this server alone, until the returned file is closed.
+
+    Raises:
+        ValueError: Another server has it.
+    """
+    file = (folder / "lock").open("a+b")
+    try:
+        import fcntl
+    except ImportError:  # Windows: two servers on one folder are not noticed there
+        return file
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        owner = file.read(32).decode("ascii", "replace").strip()
+        file.close()
+        raise ValueError(
+            f"{folder} is in use by another server (process {owner or 'unknown'}); stop that one "
+            "or choose another folder"
+        ) from None
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n".encode())
+    file.flush()
+    return file
 
 
 def _read(path: Path) -> Iterator[tuple[tuple[dict[str, Any], bytes], int]]:

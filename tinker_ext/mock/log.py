@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections import Counter, defaultdict, deque
 from fnmatch import fnmatchcase
+from typing import Any
 
 import attrs
+import orjson
 
 
-@attrs.frozen
+@attrs.define
 class Entry:
     """One HTTP request and its answer.
 
@@ -18,6 +21,7 @@ class Entry:
         time: Monotonic seconds of the server's clock.
         status: Status answered; 0 when the connection was cut.
         faults: Kinds of the faults applied.
+        body: Bytes of the request after decompression; empty for a body the log has no room for.
     """
 
     n: int
@@ -29,6 +33,26 @@ class Entry:
     response_bytes: int
     faults: tuple[str, ...] = ()
     headers: dict[str, str] = attrs.field(factory=dict, repr=False)
+    body: bytes = attrs.field(default=b"", repr=False)
+
+    @property
+    def json(self) -> Any:
+        """What was sent, decoded; None for a body that is not JSON (or not kept)."""
+        try:
+            return orjson.loads(self.body)
+        except ValueError:
+            return None
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the entry as JSON; a protobuf body as base64 under `body_base64`."""
+        record = attrs.asdict(self)
+        body = record.pop("body")
+        value = self.json
+        if value is not None:
+            record["json"] = value
+        elif body:
+            record["body_base64"] = base64.b64encode(body).decode()
+        return record
 
 
 @attrs.define
@@ -68,7 +92,9 @@ def matches(path: str, pattern: str) -> bool:
 class RequestLog:
     """Bounded memory of requests and complete memory of effects."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, body_bytes: int = 16 << 20) -> None:
+        self._body_bytes = self._room = body_bytes
+        self._with_body: deque[Entry] = deque()
         self._entries: deque[Entry] = deque(maxlen=size)
         self._effects: dict[str, list[Effect]] = defaultdict(list)
         self.lock = threading.Lock()
@@ -85,14 +111,26 @@ class RequestLog:
         sizes: tuple[int, int],
         faults: tuple[str, ...] = (),
         headers: dict[str, str] | None = None,
+        body: bytes = b"",
     ) -> None:
-        """Remember a request."""
+        """Remember a request; its body as long as there is room, the newest first."""
         with self.lock:
             self._n += 1
             self.counts[short(path)] += 1
-            self._entries.append(
-                Entry(self._n, time, method, path, status, *sizes, faults, headers or {})
-            )
+            kept = body if len(body) <= self._body_bytes else b""
+            entry = Entry(self._n, time, method, path, status, *sizes, faults, headers or {}, kept)
+            if self._entries and len(self._entries) == self._entries.maxlen:
+                self._forget_body(self._entries[0])
+            self._entries.append(entry)
+            if kept:
+                self._room -= len(kept)
+                self._with_body.append(entry)
+            while self._room < 0 or (self._with_body and not self._with_body[0].body):
+                self._forget_body(self._with_body.popleft())
+
+    def _forget_body(self, entry: Entry) -> None:
+        self._room += len(entry.body)
+        entry.body = b""
 
     def effect(
         self,
@@ -163,5 +201,7 @@ class RequestLog:
         """Forget requests and violations; effects stay."""
         with self.lock:
             self._entries.clear()
+            self._with_body.clear()
+            self._room = self._body_bytes
             self.counts.clear()
             self.violations.clear()

@@ -45,6 +45,7 @@ class Request:
         json: Decoded JSON body, when there is one.
         params: Path parameters.
         query: Query parameters, converted to the types of the document.
+        wire_size: Bytes of the body as it came, before decompression; 0 until it is read.
     """
 
     method: str
@@ -58,6 +59,7 @@ class Request:
     query: dict[str, Any] = attrs.field(factory=dict)
     origin: str = ""
     replayed: bool = False
+    wire_size: int = 0
 
     @property
     def content_type(self) -> str:
@@ -113,25 +115,28 @@ class Response:
         return pairs
 
 
-async def read_body(receive: Receive) -> bytes:
+async def read_body(receive: Receive, limit: int) -> bytes:
     """Collect the whole request body.
 
     Raises:
         Disconnected: The caller left before the body was complete.
+        HttpError: 413 as soon as there is more than `limit` bytes; the rest is not read.
     """
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise Disconnected
-    body = bytes(message.get("body", b""))
-    if not message.get("more_body"):
-        return body
-    parts = [body]
-    while message.get("more_body"):
+    parts: list[bytes] = []
+    size = 0
+    while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Disconnected
-        parts.append(message.get("body", b""))
-    return b"".join(parts)
+        part = bytes(message.get("body", b""))
+        size += len(part)
+        if size > limit:
+            raise HttpError(413, f"the body has more than {limit} bytes", {"connection": "close"})
+        if not parts and not message.get("more_body"):
+            return part
+        parts.append(part)
+        if not message.get("more_body"):
+            return b"".join(parts)
 
 
 async def send_response(send: Send, response: Response) -> None:

@@ -51,6 +51,30 @@ class Failure:
 
 
 @attrs.frozen
+class Refusal:
+    """A request that was accepted and is refused with a status when it is polled.
+
+    Attributes:
+        status: Status of the poll.
+        message: Its detail.
+    """
+
+    status: int
+    message: str
+
+    def json(self) -> dict[str, str]:
+        """Return the body of the poll."""
+        return {"detail": f"Failed to retrieve future: {self.message}"}
+
+    def proto(self) -> None:
+        """Refusals travel as JSON only."""
+
+    def to_record(self) -> dict[str, Any]:
+        """Return what a snapshot keeps."""
+        return {"form": "refusal", "value": {"status": self.status, "message": self.message}}
+
+
+@attrs.frozen
 class JsonResult:
     """A result with a JSON form only."""
 
@@ -257,6 +281,8 @@ def from_record(record: Mapping[str, Any]) -> Result | Failure:
     value = record["value"]
     if record["form"] == "failure":
         return Failure(value["error"], value["category"])
+    if record["form"] == "refusal":
+        return Refusal(value["status"], value["message"])
     if record["form"] == "json":
         return JsonResult(value)
     outputs = [

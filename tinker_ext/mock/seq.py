@@ -1,4 +1,4 @@
-"""Order and repetition of one model's operations, by seq_id, under the four server profiles."""
+"""Order and repetition of one model's operations, by seq_id, under the five server profiles."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sequencer(Generic[T]):
     the chunks of one call in parallel, the first chunk last.
 
     Args:
-        profile: `dedupe`, `strict`, `ignore` or `gap`.
+        profile: `dedupe`, `strict`, `ignore`, `gap` or `late`.
         any_body: Accept a repeat with another body (a planted bug).
     """
 
@@ -37,6 +37,18 @@ class Sequencer(Generic[T]):
         self.expected = 1
         self.seen: dict[int, Seen] = {}
         self._held: dict[int, list[T]] = {}
+
+    def knows(self, seq: int | None) -> bool:
+        """Whether a number was used before."""
+        return seq is not None and seq in self.seen
+
+    def late_conflict(self, seq: int | None) -> str | None:
+        """Return why a `late` server refuses an accepted operation when it is polled."""
+        seen = self.seen.get(seq) if seq is not None and self.profile == "late" else None
+        if seen is None:
+            return None
+        seen.attempts += 1
+        return f"Sequence conflict: expected {self.expected}, got {seq}."
 
     def repeat(self, seq: int | None, digest: str) -> str | None:
         """Return the request id a repeated operation stands for, None when it is to run.

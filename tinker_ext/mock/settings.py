@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
 ERAS = ("0.4.1", "0.36.0", "both")
-SEQ_PROFILES = ("dedupe", "strict", "ignore", "gap")
+SEQ_PROFILES = ("dedupe", "strict", "ignore", "gap", "late")
+PROFILES = ("default", "hosted")
 WIRES = ("json", "proto", "both")
 PENDING_STYLES = ("408", "try_again")
 QUEUE_STATES = ("active", "paused_capacity", "paused_rate_limit")
@@ -95,7 +96,14 @@ class Settings:
         era: Which server generation to be: `0.4.1`, `0.36.0` or `both`.
         seq: What a repeated or early seq_id means: `dedupe` answers a repeat with the first
             request id (another body is a 409), `strict` answers 409, `ignore` trains again,
-            `gap` is `dedupe` that waits for missing numbers for ever.
+            `gap` is `dedupe` that waits for missing numbers for ever, `late` accepts the repeat
+            and answers its poll with 409, as TuFT does.
+        declared: Whether client/config says which of these it is, which no other server does.
+        created_statuses: Answer 201 to what is created and 202 to futures instead of 200.
+        load_first: Refuse load_weights unless it is a model's first request.
+        taken_names: Refuse save_weights under a taken name at once, with 409.
+        rank_limit: Largest LoRA rank.
+        moe_rank_limit: Largest LoRA rank of mixture-of-experts models, told by their names.
         wire: Bodies of training and sampling: `json`, `proto`, `both`; None follows the era.
         without: Paths (with or without `/api/v1/`) that answer 404.
         models: Extra base models, name → tokenizer.json file, directory or None (bytes).
@@ -103,7 +111,11 @@ class Settings:
         state: Directory that survives restarts; None keeps everything in memory.
         host: Interface to bind.
         port: Port to bind; 0 takes any free one.
+        hosts: Names beside those of this machine under which a loopback server may be asked for,
+            when it is behind a proxy.
         root_path: Prefix printed in self-made URLs when behind a proxy.
+        body_limit: Bytes of a request body, before and after decompression.
+        json_depth: Levels of nesting of a JSON body.
         long_poll: Seconds a poll waits for a result.
         pending: Answer of an idle poll: `408`, or `try_again` with status 200.
         session_ttl: Seconds without a sign of life after which a session is gone.
@@ -113,7 +125,9 @@ class Settings:
         latency: Seconds between an operation's end and its result being visible.
         request_latency: Seconds added to each request.
         sample_limit: Samples in flight above which asample answers 429.
-        models_limit: Loaded models above which create_model stays `paused_capacity`.
+        sessions_limit: Live sessions above which create_session answers 429.
+        models_limit: Loaded models above which create_model stays paused.
+        models_limit_state: The queue state it reports: `paused_capacity` or `paused_rate_limit`.
         rate_limit: Requests a second above which training and sampling answer 429.
         retry_after: Seconds announced with 429.
         pause: Queue state new operations report first.
@@ -143,9 +157,18 @@ class Settings:
     models: Mapping[str, str | None] = attrs.field(factory=dict, converter=_models)
     seed: int = 0
     state: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
+    declared: bool = True
+    created_statuses: bool = False
+    load_first: bool = False
+    taken_names: bool = False
+    rank_limit: int = 512
+    moe_rank_limit: int | None = None
     host: str = "127.0.0.1"
     port: int = 0
+    hosts: frozenset[str] = attrs.field(default=frozenset(), converter=frozenset)
     root_path: str = ""
+    body_limit: int = 64 << 20
+    json_depth: int = 64
     long_poll: float = 30.0
     pending: str = attrs.field(default="408", validator=attrs.validators.in_(PENDING_STYLES))
     session_ttl: float = 600.0
@@ -155,7 +178,11 @@ class Settings:
     latency: float = 0.0
     request_latency: float = 0.0
     sample_limit: int | None = None
+    sessions_limit: int | None = None
     models_limit: int | None = None
+    models_limit_state: str = attrs.field(
+        default="paused_capacity", validator=attrs.validators.in_(QUEUE_STATES)
+    )
     rate_limit: float | None = None
     retry_after: float = 1.0
     pause: Pause | None = None
@@ -176,6 +203,32 @@ class Settings:
     fsync: bool = True
     log_size: int = 20_000
     epoch: float | None = None
+
+    @classmethod
+    def of_profile(cls, profile: str, **given: Any) -> Self:
+        """Return the settings of a named profile.
+
+        Args:
+            profile: `default`, or `hosted` for the published rules of the hosted service.
+            **given: Settings that differ from the profile.
+
+        Example:
+            >>> Settings.of_profile("hosted", seed=3).load_first
+            True
+        """
+        if profile not in PROFILES:
+            raise ValueError(f"there is no profile {profile!r}; profiles: {', '.join(PROFILES)}")
+        if profile == "hosted":
+            from tinker_ext.mock import hosted
+
+            given = {**hosted.overrides(), **given}
+        return cls(**given)
+
+    def status(self, kind: str) -> int:
+        """Return the status of a success: of a `future`, of something `created`, or of a `read`."""
+        if not self.created_statuses:
+            return 200
+        return {"future": 202, "created": 201}.get(kind, 200)
 
     @property
     def bodies(self) -> str:

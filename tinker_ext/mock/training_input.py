@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import attrs
 import numpy as np
 import numpy.typing as npt
+import orjson
+
+from tinker_ext.mock.encoding import decoded
+from tinker_ext.mock.messages import JSON, PROTOBUF, HttpError, Request
 
 Array = npt.NDArray[Any]
 
@@ -176,3 +181,48 @@ def _tensor_proto(pb: Any, where: str, tensor: Any) -> Array:
             list(tensor.shape),
         )
     return _shaped(where, _array(where, tensor.dense, dtype), list(tensor.shape))
+
+
+class TrainingBody:
+    """What fault rules may ask about the body of a request, read only when one asks.
+
+    Args:
+        request: A request whose body may still be compressed.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    @property
+    def content_type(self) -> str:
+        """Its media type; JSON where none is given."""
+        return self._request.content_type or JSON
+
+    def batch(self) -> str:
+        """Return a fingerprint of the training data, the same on both wires."""
+        batch = self._batch
+        if batch is None:
+            return hashlib.blake2b(self._request.body, digest_size=16).hexdigest()
+        mark = hashlib.blake2b(batch.loss_fn.encode(), digest_size=16)
+        for example in batch.examples:
+            mark.update(example.tokens.astype(np.int64).tobytes() + b"\0")
+            for name in sorted(example.inputs):
+                mark.update(name.encode() + example.inputs[name].tobytes() + b"\0")
+        return mark.hexdigest()
+
+    def forward_only(self) -> bool:
+        """Whether it is a protobuf body that asks for a forward pass only."""
+        batch = self._batch if self.content_type == PROTOBUF else None
+        return batch is not None and batch.forward_only
+
+    @cached_property
+    def _batch(self) -> Batch | None:
+        try:
+            body = decoded(self._request)
+            if self.content_type == PROTOBUF:
+                return from_proto(body)[2]
+            value = orjson.loads(body)
+            inner = value.get("forward_backward_input") or value.get("forward_input")
+            return from_json(inner, forward_only="forward_input" in value)
+        except (BadInput, HttpError, ValueError, TypeError, KeyError, AttributeError):
+            return None

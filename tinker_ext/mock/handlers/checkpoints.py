@@ -103,7 +103,7 @@ def archive(world: World, request: Request) -> Any:
     saved = _checkpoint(world, request)
     expires = world.clock.unix() + world.settings.signed_url_lifetime
     moment = datetime.fromtimestamp(expires, UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
-    url = signed_url(world, request, saved, expires)
+    url = signed_url(world, request, saved.path.removeprefix("tinker://"), expires)
     return Response(302, b"", None, {"location": url, "expires": moment})
 
 
@@ -114,7 +114,7 @@ def external_weights_urls(world: World, request: Request) -> Any:
     if saved.kind != "external_weights":
         raise HttpError(400, f"{saved.path} is not an export; use save_weights_external")
     expires = world.clock.unix() + world.settings.signed_url_lifetime
-    url = signed_url(world, request, saved, expires)
+    url = signed_url(world, request, saved.path.removeprefix("tinker://"), expires)
     return {"urls": {"archive.tar.gz": url}, "expires": rfc3339(expires)}
 
 

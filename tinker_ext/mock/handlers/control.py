@@ -9,6 +9,7 @@ import attrs
 import orjson
 
 from tinker_ext.mock.faults import KINDS
+from tinker_ext.mock.handlers.downloads import check_signature
 from tinker_ext.mock.messages import HttpError, Request, Response
 from tinker_ext.mock.routing import endpoint
 from tinker_ext.mock.state.world import World
@@ -57,7 +58,7 @@ def get_log(world: World, request: Request) -> Any:
         method=query.get("method"),
         status=int(query["status"]) if "status" in query else None,
     )
-    return {"requests": [attrs.asdict(entry) for entry in found]}
+    return {"requests": [entry.to_record() for entry in found]}
 
 
 @endpoint("GET", "/_mock/training", documented=False)
@@ -107,6 +108,7 @@ def corrupt_run(world: World, request: Request) -> Any:
 @endpoint("GET", "/_mock/traces/{session_id}", documented=False)
 def get_trace(world: World, request: Request) -> Any:
     """Serve the trace of a session: the effects on its models."""
+    check_signature(world, request, f"traces/{request.params['session_id']}")
     session = world.sessions.get(request.params["session_id"])
     if session is None:
         raise HttpError(404, "the session is unknown")

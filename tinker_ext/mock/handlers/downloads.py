@@ -18,30 +18,39 @@ from tinker_ext.mock.state.records import Checkpoint
 from tinker_ext.mock.state.world import World
 
 
-def signed_url(world: World, request: Request, saved: Checkpoint, expires: float) -> str:
-    """Return a URL of this server that serves a checkpoint until `expires`."""
-    path = f"{saved.run_id}/{saved.kind}/{saved.name}"
+def signed_url(
+    world: World, request: Request, path: str, expires: float, kind: str = "archives"
+) -> str:
+    """Return a URL of this server that needs no key and works until `expires`."""
     until = str(int(expires))
-    signature = _signature(world, path, until)
-    return f"{request.origin}/_mock/archives/{quote(path)}?expires={until}&signature={signature}"
+    signature = _signature(world, f"{kind}/{path}", until)
+    return f"{request.origin}/_mock/{kind}/{quote(path)}?expires={until}&signature={signature}"
+
+
+def check_signature(world: World, request: Request, path: str) -> None:
+    """Let in who has a signed URL.
+
+    Raises:
+        HttpError: 403.
+    """
+    query = parse_qs(request.query_string)
+    until = query.get("expires", ["0"])[0]
+    signature = query.get("signature", [""])[0]
+    if not hmac.compare_digest(signature.encode(), _signature(world, path, until).encode()):
+        raise HttpError(403, "the signature of this URL is wrong")
+    if world.clock.unix() > float(until):
+        raise HttpError(403, "this URL has expired; ask for a new one")
 
 
 def _signature(world: World, path: str, until: str) -> str:
-    secret = hashlib.sha256(f"archives/{world.settings.seed}".encode()).digest()
-    return hmac.new(secret, f"{path}?{until}".encode(), "sha256").hexdigest()
+    return hmac.digest(world.secret, f"url/{path}?{until}".encode(), "sha256").hex()
 
 
 @endpoint("GET", "/_mock/archives/{run}/{kind}/{name}", documented=False)
 def download(world: World, request: Request) -> Any:
     """Serve an archive; byte ranges are honoured, so a download can be resumed."""
     path = "{run}/{kind}/{name}".format(**request.params)
-    query = parse_qs(request.query_string)
-    until = query.get("expires", ["0"])[0]
-    signature = query.get("signature", [""])[0]
-    if not hmac.compare_digest(signature, _signature(world, path, until)):
-        raise HttpError(403, "the signature of this URL is wrong")
-    if world.clock.unix() > float(until):
-        raise HttpError(403, "this URL has expired; ask for a new one")
+    check_signature(world, request, f"archives/{path}")
     saved = world.checkpoints.find(f"tinker://{path}")
     if saved is None:
         raise HttpError(404, "the checkpoint is gone")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,8 @@ from tinker_ext.mock.seq import Sequencer
 from tinker_ext.mock.state.records import Model, Session
 from tinker_ext.mock.state.world import World, guarded
 
-MAX_RANK = 512
+MOE = re.compile(r"-A\d+(\.\d+)?B|gpt-oss|DeepSeek-V|Kimi-K2")
+"""Names of mixture-of-experts models: the active size (`30B-A3B`), or a family of them."""
 
 
 def ticket(promise: Promise, model_id: str | None = None) -> dict[str, Any]:
@@ -37,7 +39,7 @@ def create_model(world: World, request: Request) -> Any:
         return _known(world, known)
     lora = body.get("lora_config")
     if lora is not None:
-        _check_lora(lora)
+        _check_lora(world, lora, base.name)
         lora = {**lora, "rank": int(lora["rank"])}
     model = add_model(
         world,
@@ -63,9 +65,16 @@ def _known(world: World, model_id: str) -> dict[str, Any]:
     return {"request_id": request_id, "model_id": model_id}
 
 
-def _check_lora(lora: dict[str, Any]) -> None:
-    if not 1 <= lora["rank"] <= MAX_RANK:
-        raise HttpError(400, f"lora_config.rank must lie in 1…{MAX_RANK}, got {lora['rank']}")
+def _check_lora(world: World, lora: dict[str, Any], base_model: str) -> None:
+    rank, limit = lora["rank"], world.settings.rank_limit
+    if world.settings.moe_rank_limit is not None and MOE.search(base_model):
+        limit = world.settings.moe_rank_limit
+    if rank < 1:
+        raise HttpError(400, f"lora_config.rank must be at least 1, got {rank}")
+    if rank > limit:
+        raise HttpError(
+            400, f"Lora_config.rank {rank} exceeds max LoRA rank {limit} for model {base_model}"
+        )
     switches = ("train_unembed", "train_mlp", "train_attn")
     if not any(lora.get(name, True) for name in switches):
         raise HttpError(400, f"at least one of {', '.join(switches)} must be true")
@@ -104,9 +113,13 @@ def start(world: World, model: Model, kind: str, build: Callable[[], JsonResult]
     limit = world.settings.models_limit
     loaded = sum(1 for m in world.models.values() if not m.unloaded) - 1
     if limit is not None and loaded >= limit:
-        promise.queue_state = "paused_capacity"
+        promise.queue_state = world.settings.models_limit_state
         promise.paused_until = math.inf
-        promise.queue_reason = f"{limit} models are loaded; unload one or finish a session"
+        promise.queue_reason = (
+            "concurrent LoRA rate limit hit"
+            if promise.queue_state == "paused_rate_limit"
+            else f"{limit} models are loaded; unload one or finish a session"
+        )
         world.waiting_for_capacity.append((promise, submit))
     else:
         submit()

@@ -9,7 +9,7 @@ import orjson
 
 from tinker_ext.mock.futures import Nap, Promise
 from tinker_ext.mock.messages import PROTOBUF, HttpError, Request, Response
-from tinker_ext.mock.results import Failure
+from tinker_ext.mock.results import Failure, Refusal
 from tinker_ext.mock.routing import endpoint
 from tinker_ext.mock.state.world import World
 
@@ -84,6 +84,9 @@ def _deliver(world: World, promise: Promise, request: Request) -> Response:
     if isinstance(outcome, Failure):
         world.promises.mark_read(promise)
         return Response.of(_failure(world, outcome))
+    if isinstance(outcome, Refusal):
+        world.promises.mark_read(promise)
+        return Response.of(outcome.json(), outcome.status)
     wire = world.settings.bodies
     binary = request.accepts(PROTOBUF) and wire != "json"
     payload = outcome.proto() if binary else None

@@ -103,7 +103,7 @@ def _ticket(world: World, request_id: str, count: int) -> dict[str, Any]:
 def _repeat(world: World, sampler: Sampler, seq: int | None, fingerprint: str) -> str | None:
     """Return the request a repeated number stands for; one that has expired runs again."""
     seen = sampler.seen.get(seq) if seq is not None else None
-    if seen is None or world.settings.seq == "ignore":
+    if seen is None or world.settings.seq in ("ignore", "late"):
         return None
     if world.settings.seq == "strict":
         raise HttpError(409, f"seq_id {seq} was already used by request {seen.request_id}")

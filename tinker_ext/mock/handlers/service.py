@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import hmac
 from typing import Any
 
@@ -38,15 +37,17 @@ def capabilities(world: World, request: Request) -> Any:
 @endpoint("POST", "client/config")
 def client_config(world: World, request: Request) -> Any:
     """Return the flags of a new client; the settings override them."""
+    settings = world.settings
+    # Not in the official reply: tells our client which repeats are safe here.
+    declared = {"seq_ids": settings.seq} if settings.declared else {}
     return {
         "pjwt_auth_enabled": False,
         "parallel_fwdbwd_chunks": True,
-        # Not in the official reply: tells our client which repeats are safe here.
-        "seq_ids": world.settings.seq,
+        **declared,
         "proto_compress_fwdbwd": False,
         "fwdbwd_max_chunk_len": 1024,
         "fwdbwd_max_chunk_bytes_count": 5_000_000,
-        **world.settings.client_config,
+        **settings.client_config,
     }
 
 
@@ -68,7 +69,7 @@ def auth_token(world: World, request: Request) -> Any:
         "iat": now,
         "exp": now + int(world.settings.token_lifetime),
     }
-    return {"jwt": sign(claims, world.settings.seed)}
+    return {"jwt": sign(claims, world.secret)}
 
 
 @endpoint("GET", "auth/apikey/me")
@@ -112,22 +113,21 @@ def _part(value: bytes) -> str:
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
-def _signature(text: str, seed: int) -> str:
-    secret = hashlib.sha256(f"tinker-ext/{seed}".encode()).digest()
-    return _part(hmac.digest(secret, text.encode(), "sha256"))
+def _signature(text: str, secret: bytes) -> str:
+    return _part(hmac.digest(secret, b"jwt/" + text.encode(), "sha256"))
 
 
-def sign(claims: dict[str, Any], seed: int) -> str:
-    """Write an HS256 JWT with a secret derived from the seed."""
+def sign(claims: dict[str, Any], secret: bytes) -> str:
+    """Write an HS256 JWT."""
     head = _part(orjson.dumps({"alg": "HS256", "typ": "JWT"}))
     text = f"{head}.{_part(orjson.dumps(claims))}"
-    return f"{text}.{_signature(text, seed)}"
+    return f"{text}.{_signature(text, secret)}"
 
 
-def token_is_good(token: str, seed: int, now: float) -> bool:
+def token_is_good(token: str, secret: bytes, now: float) -> bool:
     """Tell whether a JWT was signed here and has not expired."""
     text, _, signature = token.rpartition(".")
-    if not hmac.compare_digest(signature, _signature(text, seed)):
+    if not hmac.compare_digest(signature.encode(), _signature(text, secret).encode()):
         return False
     payload = text.partition(".")[2]
     claims = orjson.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from tinker_ext.mock.clock import rfc3339
+from tinker_ext.mock.handlers.downloads import signed_url
 from tinker_ext.mock.handlers.service import USER
 from tinker_ext.mock.messages import HttpError, Request, Response
 from tinker_ext.mock.routing import endpoint
@@ -15,8 +16,9 @@ from tinker_ext.mock.state.world import DEFAULT_PROJECT, World
 
 @endpoint("POST", "create_session", durable=True)
 def create_session(world: World, request: Request) -> Any:
-    """Open a session."""
+    """Open a session; 429 when the account has too many."""
     body = request.json
+    _check_room(world)
     session = Session(
         session_id=world.ids.uuid("session"),
         created=world.clock.unix(),
@@ -94,7 +96,8 @@ def set_project(world: World, request: Request) -> Any:
 def trace_export(world: World, request: Request) -> Any:
     """Offer the trace of a session: its request log as a JSON file."""
     session = _find(world, request.params["session_id"])
-    url = f"{request.origin}/_mock/traces/{session.session_id}"
+    expires = world.clock.unix() + world.settings.signed_url_lifetime
+    url = signed_url(world, request, session.session_id, expires, "traces")
     return {"status": "ready", "url": url}
 
 
@@ -118,6 +121,20 @@ def search_sessions(world: World, request: Request) -> Any:
             "last_session_id": last_one.session_id,
         }
     return reply
+
+
+def _check_room(world: World) -> None:
+    limit = world.settings.sessions_limit
+    if limit is None:
+        return
+    oldest = world.clock.now() - world.settings.session_ttl
+    live = sum(s.active and not s.lost and s.last_seen >= oldest for s in world.sessions.values())
+    if live >= limit:
+        raise HttpError(
+            429,
+            f"{live} sessions are open, {limit} are allowed; finish one first",
+            {"retry-after": f"{world.settings.retry_after:g}"},
+        )
 
 
 def _find(world: World, session_id: str) -> Session:

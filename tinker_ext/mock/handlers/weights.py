@@ -30,13 +30,16 @@ def save_weights(world: World, request: Request) -> Any:
     name = _name(model, body.get("path"))
     expires = world.checkpoints.expiry(body.get("ttl_seconds"))
     overwrite = body.get("overwrite", False) or world.settings.era == "0.4.1"
+    seq = seq_of(body.get("seq_id"))
+    if not overwrite and world.settings.taken_names and not model.sequencer.knows(seq):
+        _check_name_is_free(world, model, name)
 
     def run() -> JsonResult:
         blob = trainable(model).save(optimizer=True)
         saved = _store(world, model, "weights", name, blob, expires, body, overwrite=overwrite)
         return JsonResult({"type": "save_weights", "path": saved.path})
 
-    promise = world.accept(model, "save_weights", seq_of(body.get("seq_id")), digest(request), run)
+    promise = world.accept(model, "save_weights", seq, digest(request), run)
     return ticket(promise, model.model_id)
 
 
@@ -109,13 +112,16 @@ def load_weights(world: World, request: Request) -> Any:
         return _load_as_new_model(world, body)
     model = world.model(body["model_id"])
     path, optimizer = body["path"], body.get("optimizer", True)
+    seq = seq_of(body.get("seq_id"))
+    if world.settings.load_first and seq not in (None, 1):
+        raise HttpError(400, f"LoadWeights is not permitted with seq_id {seq}")
 
     def run() -> JsonResult:
         saved = _training_checkpoint(world, path)
         trainable(model).load(saved.blob, optimizer=optimizer)
         return JsonResult({"type": "load_weights", "path": path})
 
-    promise = world.accept(model, "load_weights", seq_of(body.get("seq_id")), digest(request), run)
+    promise = world.accept(model, "load_weights", seq, digest(request), run)
     return ticket(promise, model.model_id)
 
 
@@ -227,6 +233,16 @@ def _name(model: Model, path: str | None) -> str:
             400, f"checkpoint name {name!r}: use 1–128 letters, digits and ._+=@:- without a slash"
         )
     return name
+
+
+def _check_name_is_free(world: World, model: Model, name: str) -> None:
+    path = f"tinker://{model.model_id}/weights/{name}"
+    if world.checkpoints.find(path) is not None:
+        raise HttpError(
+            409,
+            f"Checkpoint '{name}' already exists for model {model.model_id} in weights. "
+            "Please choose a different name to avoid overwriting.",
+        )
 
 
 def _store(

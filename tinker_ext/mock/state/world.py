@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import secrets
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +19,7 @@ from tinker_ext.mock.futures import Promise, Promises
 from tinker_ext.mock.ids import IdMint
 from tinker_ext.mock.log import RequestLog
 from tinker_ext.mock.messages import HttpError
-from tinker_ext.mock.results import Failure, Result
+from tinker_ext.mock.results import Failure, Refusal, Result
 from tinker_ext.mock.settings import Settings
 from tinker_ext.mock.state.checkpoints import Checkpoints
 from tinker_ext.mock.state.ledger import Ledger
@@ -44,6 +46,12 @@ class World:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.lock = threading.RLock()
+        # With keys it must not be guessed; without them nothing is guarded, and a seed repeats.
+        self.secret = (
+            hashlib.sha256(f"tinker-ext/{settings.seed}".encode()).digest()
+            if settings.api_keys is None
+            else secrets.token_bytes(32)
+        )
         self.clock = Clock(settings.epoch)
         self.ids = IdMint(settings.seed)
         self.log = RequestLog(settings.log_size)
@@ -165,13 +173,16 @@ class World:
         Raises:
             HttpError: 409 by the profile's rule.
         """
+        conflict = model.sequencer.late_conflict(seq)
+        if conflict is not None:
+            refused = self.promise(op, model_id=model.model_id, session_id=model.session_id)
+            self.promises.settle(refused, Refusal(409, conflict))
+            return refused
         repeated = model.sequencer.repeat(seq, digest)
         if repeated is not None:
             self.log.repeated(model.model_id, repeated)
-            promise = self.promises.find(repeated)
-            if promise is None:
-                promise = Promise(repeated, op, self.clock.now(), model.model_id)
-            return promise
+            known = self.promises.find(repeated)
+            return known or Promise(repeated, op, self.clock.now(), model.model_id)
         promise = self.promise(op, model_id=model.model_id, session_id=model.session_id)
         operation = Operation(op, seq, digest, promise, run)
         ready = model.sequencer.accept(seq, digest, promise.request_id, operation)
