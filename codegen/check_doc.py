@@ -26,6 +26,7 @@ EXTENSIONS = frozenset(
         "x-closed-enum",
         "x-decision-order",
         "x-default",
+        "x-empty-results",
         "x-known-values",
         "x-null-meaningful",
         "x-protobuf",
@@ -204,15 +205,20 @@ def unions(document: Node) -> Iterator[Finding]:
                 name = str(target).rpartition("/")[2]
                 schema = document["components"]["schemas"].get(name, {})
                 if name not in names:
-                    yield path, f"discriminator maps {value!r} to {name}, which is no member"
+                    yield path, f"discriminator maps {value!r} to {name}, which is not a member"
                 elif constants(schema.get("properties", {}).get(tag, {})) != {value}:
                     yield path, f"{name}.{tag} must be const {value!r}, as the discriminator says"
+        for name in node.get("x-empty-results", []):
+            if name not in names:
+                yield path, f"x-empty-results names {name}, which is not a member"
+            elif document["components"]["schemas"][name].get("required"):
+                yield path, f"x-empty-results names {name}, which requires keys"
         for line in node.get("x-decision-order", []):
             found = re.fullmatch(r"(?:\w+ is \w+|key \w+ is present): (\w+)", line)
             if not found and not line.startswith("otherwise:"):
                 yield path, f"x-decision-order cannot be read: {line!r}"
             elif found and found[1] not in names:
-                yield path, f"x-decision-order names {found[1]}, which is no member"
+                yield path, f"x-decision-order names {found[1]}, which is not a member"
 
 
 def extensions(document: Node) -> Iterator[Finding]:

@@ -96,6 +96,7 @@ class UnionPlan:
     function: str
     description: str
     shape: Shape
+    rules: bool
 
 
 @frozen

@@ -61,6 +61,8 @@ class Plan:
             maps=frozenset(name for name, model in models.items() if self._is_map(name, model)),
             open_enums=frozenset(enums & (received | (enums - sent))),
             rules=self._rules(),
+            aliases=self._aliases(),
+            empty=self._empty(),
             enum_order=self._enum_order(),
             unions={
                 frozenset(members): (module_name(name), str(ClassName(name, "")))
@@ -111,6 +113,24 @@ class Plan:
             rows = [row for sentence in sentences if (row := decision(sentence)) is not None]
             found[names] = tuple(rows)
         return found
+
+    def _aliases(self) -> tuple[tuple[str, str], ...]:
+        """Return (tag, class) for each operation that yields a class, by its id and its tag."""
+        found: dict[tuple[str, str], None] = {}
+        for _, _, operation in operations(self.document):
+            how = operation.get("x-tinker-call")
+            if isinstance(how, dict) and "yields" in how:
+                name = str(ClassName(how["yields"], ""))
+                found[str(operation.get("operationId")), name] = None
+        return tuple(found)
+
+    def _empty(self) -> frozenset[str]:
+        """Return the classes that an empty object may be."""
+        return frozenset(
+            str(ClassName(name, ""))
+            for schema in self.document["components"]["schemas"].values()
+            for name in schema.get("x-empty-results", ())
+        )
 
     def _reachable(self) -> tuple[set[str], set[str]]:
         """Return the class names that requests and responses may hold."""
@@ -205,6 +225,7 @@ class Plan:
                     function=f"parse_{module_name(name)}",
                     description=self.document["components"]["schemas"][name].get("description", ""),
                     shape=shapes.union([self._models[member] for member in members]),
+                    rules=frozenset(members) in self.shapes.rules,
                 )
             )
         return plans

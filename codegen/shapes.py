@@ -55,6 +55,8 @@ class Shapes:
         maps: Class names that are only maps and become plain dicts.
         open_enums: Enumerations that a response may carry, which therefore stay open.
         rules: Decoding order of named unions: member class names to (key, value, class) rows.
+        aliases: (tag, class name) pairs that name a result by the operation it belongs to.
+        empty: Class names of results that an empty object may be.
         enum_order: Values of an enumeration in document order, by class name.
         unions: Unions the document names: member class names to (module, alias).
     """
@@ -63,6 +65,8 @@ class Shapes:
     maps: frozenset[str]
     open_enums: frozenset[str]
     rules: dict[frozenset[str], tuple[tuple[str, str | None, str], ...]] = field(factory=dict)
+    aliases: tuple[tuple[str, str], ...] = ()
+    empty: frozenset[str] = frozenset()
     enum_order: dict[str, tuple[str | int, ...]] = field(factory=dict)
     unions: dict[frozenset[str], tuple[str, str]] = field(factory=dict)
 
@@ -150,10 +154,15 @@ class Shapes:
         types = [*names, *(s.type for s in others), *(["Unknown"] if objects else [])]
         rows = self.rules.get(frozenset(names), ())
         listed = ", ".join(f"({key!r}, {value!r}, {model})" for key, value, model in rows)
+        tags = [pair for pair in self.aliases if rows and pair[1] in names]
+        aliases = ", ".join(f"({tag!r}, {model})" for tag, model in tags)
+        empty = [name for name in names if rows and name in self.empty]
         arguments = [
             f"models=({', '.join(names)},)" if names else "",
             f"others=({', '.join(s.codec for s in others)},)" if others else "",
             f"rules=({listed},)" if listed else "",
+            f"aliases=({aliases},)" if aliases else "",
+            f"empty=({', '.join(empty)},)" if empty else "",
         ]
         alias = self.unions.get(frozenset(names)) if not others else None
         if alias is not None:

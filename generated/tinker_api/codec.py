@@ -272,12 +272,17 @@ class Choice:
         models: Member classes.
         others: Codecs of the members that are not objects.
         rules: (key, value, class) tried first and in order; value None means "the key is there".
+        aliases: Tags that name a member which has no tag of its own.
+        empty: Members that an empty object may be when it is expected.
     """
 
     models: tuple[type[Model], ...] = ()
     others: tuple[Codec, ...] = ()
     rules: tuple[tuple[str, str | None, type[Model]], ...] = ()
+    aliases: tuple[tuple[str, type[Model]], ...] = ()
+    empty: tuple[type[Model], ...] = ()
     plain: bool = field(init=False)
+    _marks: dict[type[Model], _Marks] = field(factory=dict, init=False, eq=False, repr=False)
 
     @plain.default
     def _is_plain(self) -> bool:
@@ -320,21 +325,20 @@ class Choice:
         return winners[0] if len(winners) == 1 else None
 
     def decided(self, value: dict[str, Any], expected: type[Model]) -> type[Model]:
-        """Return the class a rule names, else the expected one unless the object is another's.
+        """Return the class a rule names, else the expected one if the object can be that.
 
         Raises:
-            ParseError: The object has the tag of another member, or none of the expected keys but
-                all that another member needs.
+            ParseError: The object is something else: it has the tag of another member or one that
+                is not documented, a state that no rule knows, the keys of another member, or
+                nothing of what the expected class has.
         """
         for key, wanted, model in self.rules:
             if key in value and (wanted is None or value[key] == wanted):
                 return model
-        member = self.member(value)
-        if member is not None and member is not expected:
-            mine = expected._layout().keys & value.keys()
-            foreign = member._layout().tags.keys() & value.keys() - mine
-            if foreign or not mine:
-                raise ParseError(f"expected {expected.__name__}, found {member.__name__}")
+        marks = self._marks.get(expected)
+        if marks is None:
+            marks = self._marks[expected] = _Marks.of(self, expected)
+        marks.check(value)
         return expected
 
     def write(self, value: Any) -> Any:
@@ -343,3 +347,106 @@ class Choice:
                 if isinstance(other, Array):
                     return other.write(value)
         return _dump(value)
+
+
+@frozen
+class _Marks:
+    """What tells one expected class from the other members of a union; see `Choice.decided`.
+
+    Attributes:
+        name: Name of the expected class.
+        keys: Keys it has, tags not counted.
+        required: Those that must be there and are never null.
+        tag_key: Key of the tag that tells results apart.
+        tags: Values of it that mean this class.
+        own_tag: Whether the class documents such a tag.
+        state_keys: Further keys by which a rule recognises a state, such as `status`.
+        foreign: Keys that other members require and this class does not have, with their owner.
+        empty: Whether an object without any of the keys may be this class.
+    """
+
+    name: str
+    keys: frozenset[str]
+    required: frozenset[str]
+    tag_key: str
+    tags: frozenset[Any]
+    own_tag: bool
+    state_keys: tuple[str, ...]
+    foreign: tuple[tuple[frozenset[str], str], ...]
+    foreign_keys: frozenset[str]
+    empty: bool
+
+    @classmethod
+    def of(cls, choice: Choice, expected: type[Model]) -> _Marks:
+        mine = expected._layout()
+        tag_key = next(
+            (key for model in choice.models for key in model._layout().tags if key in mine.tags),
+            next((key for model in choice.models for key in model._layout().tags), ""),
+        )
+        ruled = [key for key, wanted, _ in choice.rules if wanted is not None]
+        foreign = []
+        for model in choice.models:
+            layout = model._layout()
+            needed = layout.required - layout.tags.keys()
+            if model is not expected and needed - mine.keys:
+                foreign.append((frozenset(needed), model.__name__))
+        own = tag_key in mine.tags
+        tags = {mine.tags[tag_key].value} if own else set()
+        tags |= {tag for tag, model in choice.aliases if model is expected}
+        return cls(
+            name=expected.__name__,
+            keys=frozenset(mine.keys - mine.tags.keys()),
+            required=frozenset(
+                item.key
+                for item in mine.fields
+                if item.required and not item.nullable and item.key not in mine.tags
+            ),
+            tag_key=tag_key,
+            tags=frozenset(tags),
+            own_tag=own,
+            state_keys=tuple(key for key in ruled if key != tag_key and key not in mine.keys),
+            foreign=tuple(foreign),
+            foreign_keys=frozenset().union(*(needed for needed, _ in foreign)),
+            empty=expected in choice.empty or expected not in choice.models,
+        )
+
+    def check(self, value: dict[str, Any]) -> None:
+        """Raise ParseError when the object is not one of the expected class."""
+        tag = value.get(self.tag_key)
+        # Another class outside the union may use the key for something else.
+        if tag is not None and self.tag_key not in self.keys:
+            if not isinstance(tag, str) or tag not in self.tags:
+                self._refuse(f"an object with {self.tag_key} {_short(tag)}")
+        keys = value.keys()
+        for key in self.required:
+            if value.get(key) is None:
+                self._refuse(f"an object without {key}")
+        for key in self.state_keys:
+            # A server may add a word of its own to what is certainly the result.
+            certain = self.own_tag and tag is not None and self.required
+            if value.get(key) is not None and not certain:
+                self._refuse(f"an object with {key} {_short(value[key])}")
+        if self.foreign_keys.isdisjoint(keys):
+            if self.required:
+                return
+        else:
+            for needed, name in self.foreign:
+                if needed <= keys:
+                    self._refuse(f"what {name} has")
+        if not self.required:
+            for key in self.keys:
+                if value.get(key) is not None:
+                    return
+            if not self.empty or any(
+                item is not None and key not in self.keys and key != self.tag_key
+                for key, item in value.items()
+            ):
+                self._refuse("an object with none of its keys")
+
+    def _refuse(self, found: str) -> NoReturn:
+        raise ParseError(f"expected {self.name}, found {found}")
+
+
+def _short(value: object) -> str:
+    text = repr(value) if isinstance(value, (str, int, float)) else type(value).__name__
+    return text if len(text) <= 40 else f"{text[:40]}…"

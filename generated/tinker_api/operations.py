@@ -415,6 +415,25 @@ class Operation(Generic[Reply, Result]):
         parsed: Any = parse_future_retrieve_response(raw, _model(self.result))
         return parsed  # type: ignore[no-any-return]
 
+    def member_of(self, raw: Any) -> str:
+        """Return which member a JSON body of `retrieve_future` is, without reading it.
+
+        Args:
+            raw: The JSON value.
+
+        Returns:
+            `self.result`, or the name of the member that says that there is no result (yet).
+
+        Raises:
+            ParseError: The body is not one of them.
+            TypeError: The operation answers directly, without a future.
+        """
+        if self.result is None:
+            raise TypeError(f"{self.name} answers directly; there is no future to read")
+        from .models.future_retrieve_response import member_of
+
+        return member_of(raw, self.result)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _by_name, (self.name,)
 

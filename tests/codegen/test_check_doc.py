@@ -111,7 +111,7 @@ PLANTED: list[tuple[str, Callable[[Document], Any]]] = [
     ),
     ("which is not a property", lambda d: put(schemas(d)["Reply"], required=["pet", "ghost"])),
     (
-        "which is no member",
+        "which is not a member",
         lambda d: schemas(d)["Pet"]["discriminator"]["mapping"].update(
             red="#/components/schemas/Color"
         ),

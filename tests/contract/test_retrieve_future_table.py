@@ -10,6 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from contract import document as doc
+from tinker_api import models
+from tinker_api.base import Model
 from tinker_api.errors import ParseError, UnexpectedBody
 from tinker_api.models import (
     CreateCustomLossResponse,
@@ -26,7 +29,8 @@ from tinker_api.models import (
     UnloadModelResponse,
     parse_future_retrieve_response,
 )
-from tinker_api.operations import RETRIEVE_FUTURE
+from tinker_api.models.future_retrieve_response import member_of
+from tinker_api.operations import OPERATIONS, RETRIEVE_FUTURE
 from tinker_api.types import Unknown, dumps
 
 JSON = {"content-type": "application/json"}
@@ -202,7 +206,62 @@ ROWS: list[tuple[Any, Any, Any, Any]] = [
     ({"path": "p", "type": None}, Unknown, LoadWeightsResponse, LoadWeightsResponse),
     ({"model_id": "m"}, Unknown, CreateModelResponse, CreateModelResponse),
     ({"model_id": "m"}, Unknown, UnloadModelResponse, UnloadModelResponse),
-    ({"brand_new": 1}, Unknown, OptimStepResponse, OptimStepResponse),
+    ({"brand_new": 1}, Unknown, OptimStepResponse, ParseError),
+    ({"metrics": {}, "brand_new": 1}, Unknown, OptimStepResponse, OptimStepResponse),
+    ({"metrics": None, "type": None}, Unknown, OptimStepResponse, OptimStepResponse),
+    # F2: states, tags and keys that are not those of a finished step
+    ({"status": "pending"}, Unknown, OptimStepResponse, ParseError),
+    ({"status": "pending"}, Unknown, LoadWeightsResponse, ParseError),
+    ({"status": "pending", "metrics": {}}, Unknown, OptimStepResponse, ParseError),
+    ({"status": "pending", "type": "optim_step"}, Unknown, OptimStepResponse, ParseError),
+    (
+        {"status": "pending", "type": "load_weights"},
+        LoadWeightsResponse,
+        LoadWeightsResponse,
+        ParseError,
+    ),
+    (
+        {"future_id": "3", "status": "pending", "request_id": "3"},
+        Unknown,
+        OptimStepResponse,
+        ParseError,
+    ),
+    ({"type": "brand_new"}, Unknown, OptimStepResponse, ParseError),
+    ({"type": 5, "metrics": {}}, Unknown, OptimStepResponse, ParseError),
+    (FORWARD, ForwardBackwardOutput, OptimStepResponse, ParseError),
+    (FORWARD, ForwardBackwardOutput, LoadWeightsResponse, ParseError),
+    ({"model_id": "m", "base_model": "b"}, Unknown, OptimStepResponse, ParseError),
+    ({"request_id": "r"}, Unknown, OptimStepResponse, ParseError),
+    ({"request_id": "r", "queue_state": "active"}, Unknown, OptimStepResponse, ParseError),
+    ({"detail": "not yet"}, Unknown, LoadWeightsResponse, ParseError),
+    ({"path": "p"}, Unknown, OptimStepResponse, ParseError),
+    ({}, Unknown, SaveWeightsForSamplerResponseInternal, ParseError),
+    (
+        {"path": None, "sampling_session_id": None, "type": "save_weights_for_sampler"},
+        SaveWeightsForSamplerResponseInternal,
+        SaveWeightsForSamplerResponseInternal,
+        ParseError,
+    ),
+    ({}, Unknown, SaveWeightsResponse, ParseError),
+    # what SkyRL adds to its results
+    (
+        {"model_id": "m", "status": "unloaded", "type": "unload_model"},
+        UnloadModelResponse,
+        UnloadModelResponse,
+        UnloadModelResponse,
+    ),
+    (
+        {"model_id": "m", "base_model": "b", "lora_config": {"rank": 8}},
+        Unknown,
+        CreateModelResponse,
+        CreateModelResponse,
+    ),
+    (
+        {**FORWARD, "type": "forward_backward"},
+        Unknown,
+        ForwardBackwardOutput,
+        ForwardBackwardOutput,
+    ),
     ({"metrics": {"a": 1}, "brand_new": 1}, Unknown, OptimStepResponse, OptimStepResponse),
     ({"type": "brand_new", "metrics": {"a": 1}}, Unknown, CreateCustomLossResponse, ParseError),
     ({"type": "brand_new", "path": "p"}, Unknown, SaveWeightsResponse, ParseError),
@@ -269,6 +328,98 @@ def test_the_call_reads_the_same(body: Any, alone: type) -> None:
     else:
         parsed = RETRIEVE_FUTURE.read(200, JSON, content)
         assert type(parsed) is alone
+
+
+MEMBERS: list[type[Model]] = [
+    getattr(models, name)
+    for name in dict.fromkeys(
+        ref["$ref"].rpartition("/")[2]
+        for ref in doc.load_document()["components"]["schemas"]["FutureRetrieveResponse"]["anyOf"]
+    )
+]
+WAITING = (TryAgainResponse, FutureMetadataOnly, RequestFailedResponse)
+RESULTS = [member for member in MEMBERS if member not in WAITING]
+# Without their tags some results look like others: the keys alone cannot tell them apart.
+ALIKE = {
+    ("CreateModelResponse", "UnloadModelResponse"),
+    ("UnloadModelResponse", "CreateModelResponse"),
+    ("LoadWeightsResponse", "CreateModelResponse"),
+    ("LoadWeightsResponse", "UnloadModelResponse"),
+    ("LoadWeightsResponse", "SaveWeightsResponse"),
+    ("LoadWeightsResponse", "SaveWeightsExternalResponseInternal"),
+    ("SaveWeightsResponse", "LoadWeightsResponse"),
+    ("SaveWeightsResponse", "SaveWeightsExternalResponseInternal"),
+    ("SaveWeightsForSamplerResponseInternal", "SaveWeightsResponse"),
+    ("SaveWeightsForSamplerResponseInternal", "LoadWeightsResponse"),
+    ("SaveWeightsForSamplerResponseInternal", "SaveWeightsExternalResponseInternal"),
+    ("SaveWeightsExternalResponseInternal", "SaveWeightsResponse"),
+    ("SaveWeightsExternalResponseInternal", "LoadWeightsResponse"),
+}
+
+
+def examples(member: type[Model]) -> list[dict[str, Any]]:
+    """Return the examples that the document gives for a member."""
+    found = doc.load_document()["components"]["schemas"][member.__name__]["examples"]
+    return [dict(example) for example in found]
+
+
+def verdict(body: Any, expected: type[Model]) -> str:
+    """Return what a body is taken for; the decision, the reader and the table agree."""
+    row = next(row for row in OPERATIONS.values() if row.result == expected.__name__)
+    found = []
+    for read in (
+        lambda: member_of(body, expected),
+        lambda: member_of(body, expected.__name__),
+        lambda: row.member_of(body),
+        lambda: type(parse_future_retrieve_response(body, expected)).__name__,
+        lambda: type(row.parse_result(dumps(body))).__name__,
+    ):
+        try:
+            found.append(read())
+        except ParseError as error:
+            found.append(str(error))
+    assert len(set(found)) == 1, found
+    refused = found[0].startswith(f"expected {expected.__name__}, found")
+    return "refused" if refused else found[0]
+
+
+@pytest.mark.parametrize("expected", RESULTS)
+@pytest.mark.parametrize("member", MEMBERS)
+def test_only_the_awaited_member_is_taken(expected: type[Model], member: type[Model]) -> None:
+    """F2, M2: every member against every example of every other one."""
+    for body in examples(member):
+        right = member in (expected, *WAITING)
+        assert verdict(body, expected) == (member.__name__ if right else "refused"), body
+        if member in WAITING:
+            continue
+        bare = {key: value for key, value in body.items() if key != "type"}
+        alike = right or (expected.__name__, member.__name__) in ALIKE
+        assert verdict(bare, expected) == (expected.__name__ if alike else "refused"), bare
+
+
+@pytest.mark.parametrize("expected", RESULTS)
+def test_an_unknown_tag_or_state_is_never_a_result(expected: type[Model]) -> None:
+    """F2, M2: also on an object that otherwise is the awaited member."""
+    for body in ({}, *examples(expected)):
+        bare = {key: value for key, value in body.items() if key != "type"}
+        assert verdict({**body, "type": "brand_new"}, expected) == "refused"
+        for state in ("pending", "queued", "complete", "COMPLETE_METADATA", 5):
+            assert verdict({**bare, "status": state}, expected) == "refused"
+
+
+@pytest.mark.parametrize("expected", RESULTS)
+def test_more_keys_than_documented_do_no_harm(expected: type[Model]) -> None:
+    """M2, M28: a newer server may tell more; a null tag or state tells nothing."""
+    for body in examples(expected):
+        more = {**body, "brand_new": {"a": 1}, "eta": None, "status": None}
+        assert verdict(more, expected) == expected.__name__
+        assert verdict({**body, "type": None}, expected) == expected.__name__
+
+
+def test_an_empty_object_is_a_step_or_a_load_only() -> None:
+    """M2: servers answer so when they have nothing to tell."""
+    taken = [member for member in RESULTS if verdict({}, member) == member.__name__]
+    assert taken == [LoadWeightsResponse, OptimStepResponse]
 
 
 def reorder(body: Any, like: Any) -> Any:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .try_again_response import TryAgainResponse
     from .unload_model_response import UnloadModelResponse
 
-__all__ = ["FutureRetrieveResponse", "parse_future_retrieve_response"]
+__all__ = ["FutureRetrieveResponse", "member_of", "parse_future_retrieve_response"]
 
 FutureRetrieveResponse: TypeAlias = "TryAgainResponse | CreateModelResponse | UnloadModelResponse | SampleResponse | SaveWeightsResponse | LoadWeightsResponse | SaveWeightsForSamplerResponseInternal | SaveWeightsExternalResponseInternal | CreateCustomLossResponse | FutureMetadataOnly | RequestFailedResponse | ForwardBackwardOutput | OptimStepResponse | Unknown"
 _M = TypeVar("_M", bound=Model)
@@ -68,6 +68,23 @@ def _codec() -> Choice:
             ("status", "complete_metadata", FutureMetadataOnly),
             ("error", None, RequestFailedResponse),
         ),
+        aliases=(
+            ("create_model", CreateModelResponse),
+            ("unload_model", UnloadModelResponse),
+            ("forward", ForwardBackwardOutput),
+            ("forward_backward", ForwardBackwardOutput),
+            ("optim_step", OptimStepResponse),
+            ("create_custom_loss", CreateCustomLossResponse),
+            ("sample", SampleResponse),
+            ("save_weights", SaveWeightsResponse),
+            ("load_weights", LoadWeightsResponse),
+            ("save_weights_for_sampler", SaveWeightsForSamplerResponseInternal),
+            ("save_weights_external", SaveWeightsExternalResponseInternal),
+        ),
+        empty=(
+            LoadWeightsResponse,
+            OptimStepResponse,
+        ),
     )
 
 
@@ -84,14 +101,16 @@ def parse_future_retrieve_response(
 
     Args:
         raw: The JSON value.
-        expected: Class to read an object with when neither the decoding order nor a tag of its own
-            decides. It may be a class outside the union.
+        expected: The result that is awaited: what the decoding order does not decide is read with
+            this class or refused. It may be a class outside the union.
 
     Returns:
-        A member, or `Unknown` when it cannot be told which member it is.
+        A member. Without `expected` it is `Unknown` when it cannot be told which member it is.
 
     Raises:
-        ParseError: The object names its class, or is expected to be one, but does not fit it.
+        ParseError: The object names its class but does not fit it, or it is not the awaited one: it
+            has the tag or the keys of another member, an undocumented tag or state, or nothing of
+            what the awaited class has.
     """
     codec = _codec()
     if expected is not None:
@@ -99,3 +118,30 @@ def parse_future_retrieve_response(
             raise ParseError(f"expected an object, found {type(raw).__name__}")
         return cast("FutureRetrieveResponse | _M", codec.decided(raw, expected).from_dict(raw))
     return cast("FutureRetrieveResponse", codec.read(raw))
+
+
+@cache
+def _classes() -> dict[str, type[Model]]:
+    return {model.__name__: model for model in _codec().models}
+
+
+def member_of(raw: Any, expected: str | type[Model]) -> str:
+    """Return the name of the member that an object is, without reading it.
+
+    This is the decision of `parse_future_retrieve_response`, for those who read results with readers of
+    their own.
+
+    Args:
+        raw: The JSON value.
+        expected: The awaited result, as a class or by the name of one.
+
+    Returns:
+        The name of the awaited class, or of a member that the decoding order names.
+
+    Raises:
+        ParseError: The object is something else.
+    """
+    if type(raw) is not dict:
+        raise ParseError(f"expected an object, found {type(raw).__name__}")
+    wanted = _classes()[expected] if isinstance(expected, str) else expected
+    return _codec().decided(raw, wanted).__name__

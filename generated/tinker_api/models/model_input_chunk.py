@@ -51,14 +51,16 @@ def parse_model_input_chunk(raw: Any, expected: type[_M] | None = None) -> Model
 
     Args:
         raw: The JSON value.
-        expected: Class to read an object with when neither the decoding order nor a tag of its own
-            decides. It may be a class outside the union.
+        expected: The result that is awaited: what the decoding order does not decide is read with
+            this class or refused. It may be a class outside the union.
 
     Returns:
-        A member, or `Unknown` when it cannot be told which member it is.
+        A member. Without `expected` it is `Unknown` when it cannot be told which member it is.
 
     Raises:
-        ParseError: The object names its class, or is expected to be one, but does not fit it.
+        ParseError: The object names its class but does not fit it, or it is not the awaited one: it
+            has the tag or the keys of another member, an undocumented tag or state, or nothing of
+            what the awaited class has.
     """
     codec = _codec()
     if expected is not None:
