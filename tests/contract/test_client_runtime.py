@@ -255,7 +255,9 @@ PROGRAM = """
         ("raise ValueError('mine')", "errored", 1),
         ("os.kill(os.getpid(), signal.SIGINT); time.sleep(5)", "interrupted", None),
         ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(5)", "interrupted", -signal.SIGTERM),
-        ("sys.exit(3)", "success", 3),
+        ("sys.exit(3)", "errored", 3),
+        ("sys.exit(0)", "success", 0),
+        ("sys.exit()", "success", 0),
     ],
 )
 def test_the_end_of_the_interpreter_ends_the_session(port, end, reason, code):

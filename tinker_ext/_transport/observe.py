@@ -238,7 +238,7 @@ class Observers:
         for observer in self._observers:
             try:
                 observer.notice(event)
-            except Exception:
+            except (Exception, SystemExit):  # sys.exit() would end our thread, not the program
                 logger.debug("an observer failed on %s", type(event).__name__, exc_info=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 
@@ -19,7 +18,7 @@ def new_clone_id() -> int:
 
 
 class Numbers:
-    """Request numbers of one client; a forked copy gets a range of its own.
+    """Request numbers of one client.
 
     Args:
         clone_id: Number of the copy; 0 is the original.
@@ -27,7 +26,6 @@ class Numbers:
 
     def __init__(self, clone_id: int = 0) -> None:
         self._lock = threading.Lock()
-        self._pid = os.getpid()
         self.renumber(clone_id)
 
     def renumber(self, clone_id: int) -> None:
@@ -37,10 +35,6 @@ class Numbers:
 
     def __call__(self) -> int:
         """The next number; from any thread."""
-        if os.getpid() != self._pid:
-            self._lock = threading.Lock()
-            self._pid = os.getpid()
-            self.renumber(new_clone_id())
         with self._lock:
             number = self._next
             self._next += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import functools
 import os
 import signal
 import sys
@@ -13,7 +14,7 @@ import time
 import weakref
 from collections.abc import Generator
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.loop import LoopThread
@@ -29,6 +30,7 @@ _abandoned: set[LightFuture[None]] = set()
 # A signal or a finalizer may come while this thread holds it.
 _lock = threading.RLock()
 _handler_set = False
+_exit_code: Any = None
 
 
 class Closing(AwaitableConcurrentFuture[None]):
@@ -85,16 +87,23 @@ async def _close(workspace: Workspace, status: str, detail: str | None) -> None:
         workspace.release()
 
 
-def status_of(exc_type: type[BaseException] | None) -> Status:
+def status_of(error: BaseException | None) -> Status:
     """Why a block ended, from the exception that left it."""
-    if exc_type is None:
+    if isinstance(error, SystemExit):
+        return _status_of_code(error.code)
+    if error is None:
         return "success"
-    return "errored" if issubclass(exc_type, Exception) else "interrupted"
+    return "errored" if isinstance(error, Exception) else "interrupted"
+
+
+def _status_of_code(code: object) -> Status:
+    """What the argument of `sys.exit` says: a number above 0 and a text mean a failure."""
+    return "success" if code is None or code == 0 else "errored"
 
 
 def detail_of(error: BaseException | None) -> str | None:
     """What the server is told about it: its name only, a message may hold what is private."""
-    return None if error is None else type(error).__name__
+    return None if status_of(error) == "success" else type(error).__name__
 
 
 def abandon(workspace: Workspace) -> None:
@@ -113,6 +122,7 @@ def watch(workspace: Workspace) -> None:
     with _lock:
         _open[workspace] = os.getpid()
     _handle_sigterm()
+    _remember_exit()
 
 
 def forget(workspace: Workspace) -> None:
@@ -140,13 +150,30 @@ def close_all(status: str, seconds: float = EXIT_SECONDS) -> None:
 def _reason() -> str:
     """Why the interpreter ends, from the exception that ended the main thread."""
     last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    if last is None:
-        return "success"
-    return "errored" if isinstance(last, Exception) else "interrupted"
+    return _status_of_code(_exit_code) if last is None else status_of(last)
 
 
 def _at_exit() -> None:
     close_all(_reason())
+
+
+def _remember_exit() -> None:
+    """Note what the program gives to `sys.exit`, which nothing else tells when it ends."""
+    global _exit_code
+    _exit_code = None  # a program that makes a client after an exit has caught that one
+    leave = sys.exit
+    if getattr(leave, "notes_for_tinker_ext", False):
+        return
+
+    @functools.wraps(leave)
+    def noting_exit(status: Any = None, /) -> NoReturn:
+        global _exit_code
+        if threading.current_thread() is threading.main_thread():
+            _exit_code = status
+        leave(status)
+
+    noting_exit.notes_for_tinker_ext = True  # type: ignore[attr-defined]
+    sys.exit = noting_exit
 
 
 def _handle_sigterm() -> None:
@@ -171,6 +198,8 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.RLock()
     _abandoned.clear()
+    for workspace in list(_open):  # a session that the child opens is its own to end
+        _open[workspace] = os.getpid()
 
 
 atexit.register(_at_exit)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from tinker_ext import paths
+from tinker_ext import forks, paths
 from tinker_ext._wire.requests import PLAIN, SampleOptions
 from tinker_ext.batch.checks import check_sample
 from tinker_ext.clients.arguments import check_base_model, check_retry_config
@@ -78,6 +78,7 @@ class SamplingClient:
         model = base_model or holder.watchers.model_of(model_path or "")
         holder.watchers.name_model(self._source.key, model)
         holder.link.book.listen(self._source.key, self)
+        forks.register(self)
 
     def __repr__(self) -> str:
         return f"SamplingClient({self._source.key!r})"
@@ -96,6 +97,16 @@ class SamplingClient:
         if link.dialect is None or not link.dialect.config.sample_use_retrieve_futures:
             return None
         return Completions(link, session_id, self._numbers.clone_id)
+
+    def after_fork(self) -> None:
+        """In a forked child: a copy with numbers of its own and nothing in flight."""
+        self._numbers = Numbers(new_clone_id())
+        source = self._source
+        source.in_flight, source.progress = 0, None
+        if source.next_seq_id is not None:
+            source.next_seq_id = self._numbers
+        if source.completions is not None and self._sampling_session_id is not None:
+            source.completions = self._completions(self._sampling_session_id)
 
     async def _settle_in(self, unnumbered: bool) -> None:
         """Before the first sample of a copy: keep its session alive, get a number of its own."""

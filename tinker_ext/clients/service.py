@@ -505,7 +505,7 @@ class ServiceClient:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close(endings.status_of(exc_type), endings.detail_of(exc_value)).result()
+        self.close(endings.status_of(exc_value), endings.detail_of(exc_value)).result()
 
     async def __aenter__(self) -> Self:
         return self
@@ -516,4 +516,4 @@ class ServiceClient:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.close(endings.status_of(exc_type), endings.detail_of(exc_value))
+        await self.close(endings.status_of(exc_value), endings.detail_of(exc_value))

@@ -17,10 +17,6 @@ _PENDING = "PENDING"
 _CANCELLED = "CANCELLED_AND_NOTIFIED"
 _FINISHED = "FINISHED"
 
-# One lock for all light futures: it is held for a few instructions at a time, and a condition
-# with a lock of its own would cost more memory than everything else in a queued sample.
-_LOCK = threading.RLock()
-
 _process = 0
 """Counts forks: a future of the parent process has nobody left to end it in a child."""
 
@@ -30,8 +26,7 @@ _core_threads: set[int] = set()
 
 def after_fork() -> None:
     """Renew what threads of the parent may have held; a child has none of them."""
-    global _LOCK, _process
-    _LOCK = threading.RLock()
+    global _process
     _process += 1
     _core_threads.clear()
 
@@ -45,6 +40,9 @@ class LightFuture(concurrent.futures.Future[T]):
     def __init__(self) -> None:
         # The base constructor would build the condition; its other fields are set here.
         self._made_in = _process
+        # Of its own, as in the standard library: `concurrent.futures.wait` takes the locks of many
+        # futures in the order of their ids, and one lock for all of ours would break that order.
+        self._lock = threading.RLock()
         self._light_condition: threading.Condition | None = None
         self._light_waiters: list[Any] | None = None
         self._state = _PENDING
@@ -52,27 +50,35 @@ class LightFuture(concurrent.futures.Future[T]):
         self._exception: BaseException | None = None
         self._callbacks: list[Callable[[Any], object]] | None = None
         self.on_cancel: Callable[[], object] | None = None
+        self._kept: object = None
         self.task: asyncio.Task[Any] | None = None
 
     if not TYPE_CHECKING:  # a checker that saw this would let every attribute pass
 
         def __getattr__(self, name: str) -> Any:
             # The base class and `concurrent.futures.wait` use these two; few futures need them.
-            with _LOCK:
-                if name in ("_condition", "_waiters"):
-                    self._refuse_orphan()
-                if name == "_condition":
+            if name == "_condition":
+                self._refuse_orphan()
+                with self._lock:
                     if self._light_condition is None:
-                        self._light_condition = threading.Condition(_LOCK)
+                        self._light_condition = threading.Condition(self._lock)
                     return self._light_condition
-                if name == "_waiters":
+            if name == "_waiters":
+                with self._lock:
                     if self._light_waiters is None:
                         self._light_waiters = []
                     return self._light_waiters
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def keep(self, thing: object) -> None:
+        """Keep `thing` alive until the future is done: the last to let go of a client closes it."""
+        with self._lock:
+            if self._state == _PENDING:
+                self._kept = thing
+
     def done(self) -> bool:
         """Whether a result, an error or a cancellation is there."""
+        self._refuse_orphan()
         return self._state != _PENDING
 
     def cancelled(self) -> bool:
@@ -89,6 +95,7 @@ class LightFuture(concurrent.futures.Future[T]):
 
     def cancel(self) -> bool:
         """Give the operation up; returns False when it was done already."""
+        self._refuse_orphan()
         on_cancel = self.on_cancel
         if not self._settle(_CANCELLED, None, None):
             return self._state == _CANCELLED
@@ -116,7 +123,8 @@ class LightFuture(concurrent.futures.Future[T]):
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         """Call `fn(self)` once done, at once when it is done already."""
-        with _LOCK:
+        self._refuse_orphan()
+        with self._lock:
             if self._state == _PENDING:
                 if self._callbacks is None:
                     self._callbacks = []
@@ -126,7 +134,7 @@ class LightFuture(concurrent.futures.Future[T]):
 
     def remove_done_callback(self, fn: Callable[[Any], object]) -> None:
         """Forget a callback that has not been called yet."""
-        with _LOCK:
+        with self._lock:
             if self._callbacks is not None and fn in self._callbacks:
                 self._callbacks.remove(fn)
 
@@ -147,7 +155,7 @@ class LightFuture(concurrent.futures.Future[T]):
         if self._state == _PENDING:
             self._refuse_deadlock()
             try:
-                return super().result(timeout)
+                return super().result(_seconds(timeout))
             except TimeoutError as error:
                 if error is self._exception:
                     raise
@@ -162,7 +170,7 @@ class LightFuture(concurrent.futures.Future[T]):
             return self._exception
         self._refuse_deadlock()
         try:
-            return super().exception(timeout)
+            return super().exception(_seconds(timeout))
         except TimeoutError:
             raise TimeoutError(self.waiting(timeout)) from None
 
@@ -175,7 +183,9 @@ class LightFuture(concurrent.futures.Future[T]):
     def _refuse_orphan(self) -> None:
         if self._made_in != _process and self._state == _PENDING:
             self._made_in = _process
-            self._light_condition = None  # its lock was the parent's
+            # A thread of the parent may have held the lock, or was waiting under it.
+            self._lock = threading.RLock()
+            self._light_condition = self._light_waiters = None
             self.fail(
                 ClientClosedError(
                     "This operation belongs to the process that forked this one, and only that "
@@ -184,14 +194,14 @@ class LightFuture(concurrent.futures.Future[T]):
             )
 
     def _refuse_deadlock(self) -> None:
-        if self._state == _PENDING and threading.get_ident() in _core_threads:
+        if self._state == _PENDING and _on_core_thread():
             raise RuntimeError(
                 "result() was called on the client's own loop thread, where it would wait for "
                 "itself; await the future instead."
             )
 
     def _settle(self, state: str, value: Any, error: BaseException | None) -> bool:
-        with _LOCK:
+        with self._lock:
             if self._state != _PENDING:
                 return False
             self._state = state
@@ -199,7 +209,8 @@ class LightFuture(concurrent.futures.Future[T]):
             self._exception = error
             # It holds the request and the client, which nobody needs from here on; the last to
             # let go of a client ends it, which is not to happen under the lock.
-            released, self.on_cancel = self.on_cancel, None
+            released = (self.on_cancel, self._kept)
+            self.on_cancel = self._kept = None
             for waiter in self._light_waiters or ():
                 if state == _CANCELLED:
                     waiter.add_cancelled(self)
@@ -214,7 +225,10 @@ class LightFuture(concurrent.futures.Future[T]):
         for callback in callbacks or ():
             try:
                 callback(self)
-            except Exception:
+            except BaseException as problem:
+                # On our own thread sys.exit() would end the loop, not the program.
+                if not isinstance(problem, Exception) and not _on_core_thread():
+                    raise
                 concurrent.futures._base.LOGGER.exception("exception calling callback for %r", self)
         del released
         return True
@@ -247,6 +261,15 @@ class LightFuture(concurrent.futures.Future[T]):
             raise self._exception
         value: T = self._result
         return value
+
+
+def _on_core_thread() -> bool:
+    return threading.get_ident() in _core_threads
+
+
+def _seconds(timeout: float | None) -> float | None:
+    """A timeout as locks take it: what they cannot count is for ever."""
+    return None if timeout is None or timeout >= threading.TIMEOUT_MAX else timeout
 
 
 class _Wake:
@@ -323,10 +346,11 @@ class AwaitableConcurrentFuture(APIFuture[T]):
         Raises:
             TimeoutError: Not done in time; the operation goes on and may be waited for again.
         """
-        return self._future.result(timeout)
+        return self._future.result(_seconds(timeout))
 
     async def result_async(self, timeout: float | None = None) -> T:
         """Async form of `result`."""
+        timeout = _seconds(timeout)
         if timeout is None or self._future.done():
             return await _wait(self._future)
         try:
@@ -354,7 +378,7 @@ class AwaitableConcurrentFuture(APIFuture[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the end and return the error, or None."""
-        return self._future.exception(timeout)
+        return self._future.exception(_seconds(timeout))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {'done' if self.done() else 'pending'}>"

@@ -204,6 +204,11 @@ class Book:
             self._timer.cancel()
             self._timer = None
 
+    def after_fork(self) -> None:
+        """Forget the parent's operations in a forked child."""
+        self._entries.clear()
+        self._timer = None
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -225,7 +230,7 @@ class Book:
         for observer in tuple(self.observers):
             try:
                 observer(entry.operation, known, reason)
-            except Exception:
+            except (Exception, SystemExit):
                 self._log_failure("A queue state observer failed.", now)
         if self._events:
             self._events.notice(
@@ -242,7 +247,7 @@ class Book:
         for listener in list(self._listeners.get(target, ())):
             try:
                 listener.on_queue_state_change(state, reason)
-            except Exception:
+            except (Exception, SystemExit):
                 self._log_failure("on_queue_state_change failed.", now)
 
     def _log_failure(self, what: str, now: float) -> None:

@@ -35,6 +35,7 @@ from tinker_ext.core.once import Shared
 from tinker_ext.core.outcome import broken
 from tinker_ext.errors import (
     APIStatusError,
+    ClientClosedError,
     FeatureMissingError,
     NotFoundError,
 )
@@ -274,7 +275,7 @@ class Link:
     async def aclose(self) -> None:
         """Close the connections and stop the watchdog."""
         self.book.close()
-        self._probe.forget()
+        self._probe.forget(ClientClosedError("The client was closed while this was under way."))
         if self._connection is not None and self._generation == self.runtime.generation:
             await self._connection.aclose()
 

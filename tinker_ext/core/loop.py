@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import concurrent.futures
 import contextlib
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+from tinker_ext import forks
 from tinker_ext.core import future as _future
 from tinker_ext.core.future import LightFuture
+from tinker_ext.core.workers import CoreLoop
+from tinker_ext.errors import ClientClosedError
 
 T = TypeVar("T")
 log = logging.getLogger("tinker_ext")
@@ -144,7 +145,7 @@ class LoopThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: CoreLoop | None = None
         self._thread: threading.Thread | None = None
         self._tasks = _Tasks()
         self.generation = 0
@@ -166,7 +167,7 @@ class LoopThread:
             if self._users or self._loop is None:
                 return
             loop, self._loop = self._loop, None
-            loop.call_soon_threadsafe(loop.stop)
+            loop.call_soon_threadsafe(_end, loop)
 
     def join(self, timeout: float = _EXIT_SECONDS) -> None:
         """Wait until the thread has ended, when it is about to."""
@@ -192,28 +193,34 @@ class LoopThread:
 
     async def offload(self, size: int, fn: Callable[..., T], *args: Any) -> T:
         """Run `fn(*args)` in a worker thread when `size` bytes make it slow, else at once."""
-        if size < OFFLOAD_BYTES:
+        loop = self._loop
+        if size < OFFLOAD_BYTES or loop is None:
             return fn(*args)
-        return await asyncio.get_running_loop().run_in_executor(None, fn, *args)
+        return await loop.compute(fn, *args)
 
-    def _ensure(self) -> asyncio.AbstractEventLoop:
+    def _ensure(self) -> CoreLoop:
         if self._loop is None:
             if self._thread is not None:
                 self.generation += 1
-            loop = asyncio.new_event_loop()
-            loop.set_default_executor(
-                concurrent.futures.ThreadPoolExecutor(2, thread_name_prefix="tinker-ext-work")
-            )
+            loop = CoreLoop()
             self._tasks = _Tasks()
             thread = threading.Thread(
                 target=_run, args=(loop,), name="tinker-ext-loop", daemon=True
             )
+            try:
+                thread.start()
+            except RuntimeError as error:  # Python 3.12 and later start none at the end
+                loop.close()
+                raise ClientClosedError(
+                    "The interpreter is ending, and nothing new can be sent from here on. Keep "
+                    "the client in use until then, or do this before the program ends."
+                ) from error
             self._loop, self._thread = loop, thread
-            thread.start()
         return self._loop
 
     def after_fork(self) -> None:
         """Forget the parent's thread: a forked child has none of its threads."""
+        _future.after_fork()
         self._lock = threading.Lock()
         self._loop = None
         self._thread = None
@@ -226,15 +233,20 @@ class LoopThread:
             loop, self._loop = self._loop, None
         if loop is not None:
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(loop.stop)
+                loop.call_soon_threadsafe(_end, loop)
         self.join()
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
+def _end(loop: CoreLoop) -> None:
+    loop.ending = True
+    loop.stop()
+
+
+def _run(loop: CoreLoop) -> None:
     asyncio.set_event_loop(loop)
     _future._core_threads.add(threading.get_ident())
     try:
-        loop.run_forever()
+        _run_to_the_end(loop)
     finally:
         leftover = asyncio.all_tasks(loop)
         for task in leftover:
@@ -242,9 +254,27 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         if leftover:
             loop.run_until_complete(asyncio.wait(leftover, timeout=_EXIT_SECONDS))
         loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.join_threads(_EXIT_SECONDS)
         _future._core_threads.discard(threading.get_ident())
         loop.close()
+
+
+def _run_to_the_end(loop: CoreLoop) -> None:
+    while True:
+        try:
+            loop.run_forever()
+            return
+        except (SystemExit, KeyboardInterrupt) as error:
+            # asyncio lets these two pass. On this thread they end nothing but the loop, which
+            # serves every client of the process.
+            log.error(
+                "%s was raised on the client's own thread, where it cannot end the program; a "
+                "callback or an observer must not call sys.exit().",
+                type(error).__name__,
+                exc_info=error,
+            )
+            if loop.ending:
+                return
 
 
 def _submit(runtime: Runtime, tasks: _Tasks, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
@@ -268,11 +298,5 @@ def shared_loop() -> LoopThread:
     return _shared
 
 
-def _after_fork() -> None:
-    _future.after_fork()
-    _shared.after_fork()
-
-
 atexit.register(_shared.at_exit)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+forks.register(_shared)

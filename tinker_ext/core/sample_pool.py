@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from weakref import WeakSet
 
+from tinker_ext import forks
 from tinker_ext._transport import (
     AdaptiveLimit,
     Alarms,
@@ -67,23 +67,30 @@ class SamplePool:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._incoming: deque[Sample] = deque()
-        self._lock = threading.Lock()
-        self._scheduled = False
-        self._queue = RoundRobin()
-        self._in_flight: dict[Sample, None] = {}
-        self._bytes = ByteBudget(link.config.sample_bytes_in_flight)
-        self._alarms = Alarms()
-        self.limit = AdaptiveLimit(cap=link.config.sample_concurrency, on_change=self._grown)
-        self._most_polls = min(link.config.poll_connections, _spare_descriptors())
-        self._progresses: WeakSet[Progress] = WeakSet()
-        self._shared_progress: Progress | None = None
         self._closed: TinkerError | None = None
+        self._start_empty()
         self.owner: Callable[[], object] = lambda: None
         """Gives the client that ends all this when it is forgotten; a pending sample holds it."""
         self.on_cancelled: Callable[[str], object] | None = None
         """Called with the request id of a sample that was given up after it was accepted."""
         link.book.add_queue(self._queued)
+
+    def _start_empty(self) -> None:
+        self._incoming: deque[Sample] = deque()
+        self._lock = forks.lock()
+        self._scheduled = False
+        self._queue = RoundRobin()
+        self._in_flight: dict[Sample, None] = {}
+        self._bytes = ByteBudget(self._link.config.sample_bytes_in_flight)
+        self._alarms = Alarms()
+        self.limit = AdaptiveLimit(cap=self._link.config.sample_concurrency, on_change=self._grown)
+        self._most_polls = min(self._link.config.poll_connections, _spare_descriptors())
+        self._progresses: WeakSet[Progress] = WeakSet()
+        self._shared_progress: Progress | None = None
+
+    def after_fork(self) -> None:
+        """Forget the parent's samples in a forked child, and the room that they took."""
+        self._start_empty()
 
     @property
     def in_flight(self) -> int:

@@ -112,6 +112,20 @@ class Session:
         self._sampling_seq = itertools.count(first_number)
         self._custom_loss_seq = itertools.count(first_number)
 
+    def after_fork(self) -> None:
+        """Leave the session to the parent in a forked child, which opens its own when it needs one.
+
+        A session that an earlier process made and this one only joined is still joined.
+        """
+        self._created = Shared(self._create)
+        self._heartbeat = None
+        if self._owned:
+            self._given_id = None
+            self._model_seq, self._sampling_seq = itertools.count(), itertools.count()
+            self._custom_loss_seq = itertools.count()
+        if not isinstance(self._ended, ClientClosedError):
+            self._ended = None
+
     async def ensure(self) -> str:
         """The session id; creates the session the first time.
 
@@ -170,6 +184,10 @@ class Session:
             return
         await self.report_end(session_id, status, detail)
 
+    def leave(self) -> None:
+        """Do not tell the server that the session ends: somebody will go on with it."""
+        self._owned = False
+
     async def report_end(self, session_id: str, status: str, detail: str | None) -> None:
         """Tell the server why a session of this client, or of an earlier process, ends."""
         if self.link.lacks("finish_session"):
@@ -194,4 +212,4 @@ class Session:
         self._ended = self._ended or ClientClosedError("This client is closed.")
         if self._heartbeat is not None:
             self._heartbeat.cancel()
-        self._created.forget()
+        self._created.forget(self._ended)

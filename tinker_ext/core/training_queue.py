@@ -18,11 +18,11 @@ What happens to a number when its post fails:
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tinker_ext import forks
 from tinker_ext._transport import ByteBudget, Reply
 from tinker_ext._wire.dialects import Seq
 from tinker_ext._wire.operations import operation
@@ -47,6 +47,7 @@ from tinker_ext.errors import (
     APIConnectionError,
     APIResponseValidationError,
     APIStatusError,
+    ClientClosedError,
     ConflictError,
     TinkerError,
 )
@@ -69,7 +70,7 @@ class Turns:
         self._link = link
         self._filler = filler
         self._next = first_seq_id
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._queue: deque[Ticket] = deque()
         self._driver: asyncio.Task[Any] | None = None
         self._woken: asyncio.Event | None = None
@@ -479,6 +480,16 @@ class Turns:
             ticket.result.settle(value)
         else:
             ticket.result.fail(error)
+
+    def after_fork(self) -> None:
+        """Refuse to work in a forked child, which would send other bodies under equal numbers."""
+        self._queue, self._carried = deque(), {}
+        self._driver = self._woken = None
+        self._closed = ClientClosedError(
+            f"The training client of {self.model_id} belongs to the process that forked this one. "
+            "Train in one process only: make a new training client here, or give the child a "
+            "sampling client."
+        )
 
     def close(self, error: TinkerError) -> None:
         """End everything that is queued or in flight; on the loop."""

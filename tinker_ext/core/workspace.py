@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tinker_ext import forks
 from tinker_ext._transport.observe import SessionEnded
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.operations import operation
@@ -71,6 +72,7 @@ class Workspace:
         self.owner: Callable[[], object] = lambda: None
         """The client that ends the workspace when it is forgotten. Clients made by it hold what
         this returns, so that it is not forgotten while they are in use."""
+        forks.register(self)
 
     # -- any thread ------------------------------------------------------------------------
 
@@ -100,7 +102,9 @@ class Workspace:
         except BaseException:
             coro.close()
             raise
-        return self.runtime.submit(coro)
+        future = self.runtime.submit(coro)
+        future.keep(self.owner())
+        return future
 
     def seconds(self) -> float:
         """How long an operation started now may take."""
@@ -114,6 +118,22 @@ class Workspace:
     def add_turns(self, turns: Turns) -> None:
         """Note the order of one more training client, to be ended with the workspace."""
         self._turns.append(turns)
+
+    def after_fork(self) -> None:
+        """In a forked child: share nothing with the parent but the server and its settings.
+
+        Its samplers work on, under numbers of their own. Its session and its models stay the
+        parent's, since two processes would number their requests alike: the first call that needs
+        a session opens another one, and training clients of the parent refuse to work.
+        """
+        self.link.book.after_fork()
+        self.session.after_fork()
+        self.samples.after_fork()
+        for turns in self._turns:
+            turns.after_fork()
+        self.journal = self.followed = None
+        self._dynamic = Shared(self._ask_dynamic)
+        self._to_cancel = set()
 
     # -- on the loop -----------------------------------------------------------------------
 

@@ -7,13 +7,13 @@ import itertools
 import json
 import os
 import stat
-import threading
 import uuid
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from tinker_ext import forks
 from tinker_ext._version import __version__
 from tinker_ext.errors import TinkerError
 from tinker_ext.journal.records import problem
@@ -52,8 +52,9 @@ class JournalFile:
         """Whether a torn line was cut off now or in an earlier life."""
         self.listener: Callable[[str], object] | None = None
         """Told "before", "within" and "after" writes, for tests that end the process there."""
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._fd: int | None = None
+        forks.register(self)
         try:
             # A link stays one, and a change of the working folder changes nothing, also when the
             # file is replaced later.
@@ -85,6 +86,12 @@ class JournalFile:
             except OSError as error:
                 raise self._unusable("written", error) from error
             self._tell("after")
+
+    def after_fork(self) -> None:
+        """Let go of the file in a forked child: it would keep the parent's lock alive."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
     @property
     def size(self) -> int:

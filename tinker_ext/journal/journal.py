@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Mapping
 from typing import Any
 
+from tinker_ext import forks
 from tinker_ext.journal.file import JournalError, JournalFile
 from tinker_ext.journal.state import Kept, State
 
@@ -44,7 +44,7 @@ class Journal:
     def __init__(self, path: str | os.PathLike[str], *, repair: bool = False) -> None:
         self.file = JournalFile(path, repair=repair)
         self.state = State()
-        self._lock = threading.RLock()
+        self._lock = forks.reentrant_lock()
         for record in self.file.records:
             self.state.apply(record)
 

@@ -43,12 +43,24 @@ class Worker:
         with self._guard:
             found = self._lanes.setdefault(lane, _Lane())
             found.jobs.put(job)
-            if found.thread is None:
-                name = f"tinker-ext-{lane}"
-                found.thread = threading.Thread(
-                    target=self._run, args=(found,), name=name, daemon=True
-                )
-                found.thread.start()
+            started = found.thread is not None or self._start(lane, found)
+        if not started:
+            with found.busy:
+                while not found.jobs.empty():
+                    if (waiting := found.jobs.get()) is not None:
+                        waiting()
+
+    def _start(self, name: str, lane: _Lane) -> bool:
+        """Start the thread of a lane; Python 3.12 and later start none while they end."""
+        thread = threading.Thread(
+            target=self._run, args=(lane,), name=f"tinker-ext-{name}", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:
+            return False
+        lane.thread = thread
+        return True
 
     def run_inline(self, inline: bool) -> None:
         """Switch between threads and inline execution (a journal is replayed inline)."""

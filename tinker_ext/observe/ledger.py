@@ -6,11 +6,11 @@ what it did use. Used and held tokens together never exceed the budget.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import attrs
 
+from tinker_ext import forks
 from tinker_ext.errors import BudgetExceededError, ConfigurationError
 from tinker_ext.observe.prices import Prices
 from tinker_ext.types.tokens import Tokens
@@ -87,7 +87,7 @@ class Ledger:
             raise ConfigurationError(
                 "A budget of money needs a price table: pass prices='prices.toml'."
             )
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._used = _Account()
         self._held = _Account()
 

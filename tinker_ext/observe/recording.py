@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 import attrs
 
+from tinker_ext import forks
 from tinker_ext._transport.observe import (
     Event,
     OperationFinished,
@@ -70,7 +69,7 @@ class Recorder:
         self._ledger = ledger
         self._clock = waits.clock
         self._waits = waits
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._session_id: str | None = None
         self._steps = last_steps(run_log.path)
         self._models: dict[str, _Model] = {}

@@ -11,12 +11,12 @@ import contextlib
 import datetime
 import logging
 import random
-import threading
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
+from tinker_ext import forks
 from tinker_ext._transport.observe import Event, SessionEnded, SessionStarted
 from tinker_ext.errors import APIStatusError, FeatureMissingError, TinkerError
 from tinker_ext.observe import identity
@@ -66,7 +66,7 @@ class Reporter:
         self._loop = loop
         self._sdk_version = sdk_version
         self._rng = rng or random.Random()
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._process = identity.current()
         self._session_id: str | None = None
         self._index = 0

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
+
+from tinker_ext import forks
 
 DEFAULT_NAME = "metrics.jsonl"
 
@@ -31,7 +32,7 @@ class RunLog:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         path = Path(path)
         self.path = path / DEFAULT_NAME if path.is_dir() else path
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._file: int | None = None
         self._broken = False
 

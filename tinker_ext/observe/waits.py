@@ -7,12 +7,12 @@ own. Events mark the moments exactly; while calls are pending a timer writes wha
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tinker_ext import forks
 from tinker_ext._transport.observe import (
     OperationFinished,
     OperationStarted,
@@ -62,7 +62,7 @@ class Waits:
         self._runtime = runtime
         self.clock = runtime.time
         self._live = live
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._pending: dict[int, tuple[OperationStarted, Call]] = {}
         self._lanes: dict[str, str] = {}
         self._spent = dict.fromkeys(KINDS, 0.0)

@@ -252,6 +252,9 @@ class Run:
         since the last checkpoint: the server forgets a model with its session. If that takes
         longer than `SAVE_SECONDS` or fails, a warning says so.
 
+        After an error the session is left as it is when no checkpoint shows its last steps: the
+        server keeps the model for a while, and the same run started again goes on with it.
+
         Args:
             status: `success`, `errored` or `interrupted`. With `success` a step that was left
                 with `break` counts as complete.
@@ -262,11 +265,12 @@ class Run:
             if self._finishes(status):
                 self.service.holder.submit(self._finish()).result()
         except BaseException as error:
-            status = endings.status_of(type(error))
+            status = endings.status_of(error)
             raise
         finally:
             self._end(status)
             if self._owned:
+                self._leave_unsaved(status)
                 self.service.close(status).result()
 
     async def close_async(self, status: endings.Status = "success") -> None:
@@ -277,12 +281,18 @@ class Run:
             if self._finishes(status):
                 await self.service.holder.submit(self._finish())
         except BaseException as error:
-            status = endings.status_of(type(error))
+            status = endings.status_of(error)
             raise
         finally:
             self._end(status)
             if self._owned:
+                self._leave_unsaved(status)
                 await self.service.close(status)
+
+    def _leave_unsaved(self, status: str) -> None:
+        """Leave a session that holds the only copy of some steps, so that a later run finds it."""
+        if status != "success" and self.journal.state.unsaved:
+            self.service.holder.session.leave()
 
     def _finishes(self, status: str) -> bool:
         used = self._training is not None
@@ -343,7 +353,7 @@ class Run:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close(endings.status_of(exc_type))
+        self.close(endings.status_of(exc_value))
 
     async def __aenter__(self) -> Self:
         return self
@@ -354,7 +364,7 @@ class Run:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.close_async(endings.status_of(exc_type))
+        await self.close_async(endings.status_of(exc_value))
 
 
 def _family(optimizer: OptimizerConfig | None) -> Any:

@@ -53,6 +53,20 @@ def test_a_timeout_leaves_the_future_alive():
     assert asyncio.run(twice()) == 1
 
 
+@pytest.mark.parametrize("endless", [float("inf"), 1e30, threading.TIMEOUT_MAX * 2])
+def test_an_endless_timeout_is_none(endless):
+    """F31: a timeout that no lock can count waits for ever, in every style."""
+    for light in (LightFuture(), concurrent.futures.Future()):
+        future = AwaitableConcurrentFuture(light)
+        threading.Timer(0.02, light.set_result, [5]).start()
+        assert future.result(endless) == 5
+        assert future.exception(endless) is None
+        assert asyncio.run(future.result_async(endless)) == 5
+    light = later(LightFuture(), 5)
+    assert light.exception(endless) is None
+    assert later(LightFuture(), 6).result(endless) == 6
+
+
 def test_the_standard_library_accepts_it():
     """M16: concurrent.futures.wait and as_completed work on mixed futures."""
     ours = [LightFuture() for _ in range(3)]

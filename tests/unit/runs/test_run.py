@@ -148,6 +148,43 @@ def test_a_failed_call_fails_its_step(server, path):
     assert run.journal.state.ended == "errored"
 
 
+def test_a_run_that_failed_without_a_checkpoint_is_attached_again(server, path):
+    """F27: an error in the program does not end the session that has the only copy of a step."""
+
+    def fail(error):
+        with make(server, path) as run:
+            for step in run.steps(4):
+                run.training.forward_backward([datum(3 + step % 3)], "cross_entropy")
+                run.training.optim_step(adam())
+                if step == 2:
+                    raise error
+
+    with pytest.raises(KeyError, match="mine"):
+        fail(KeyError("mine"))
+    with make(server, path) as again:
+        train(again, 4)
+        assert again.how == "reattached"
+        session_id = again.service.session_id
+        saved = again.save("final")
+    assert effects(server, saved) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert server.app.world.sessions[session_id].status["reason"]["type"] == "success"
+
+
+def test_a_failed_run_with_nothing_unsaved_ends_its_session(server, path):
+    """F27: where a checkpoint has every step, the server is told and may free the model."""
+
+    def fail():
+        with make(server, path, save_every=1) as run:
+            train(run, 1)
+            ids.append(run.service.session_id)
+            raise KeyError("mine")
+
+    ids = []
+    with pytest.raises(KeyError):
+        fail()
+    assert server.app.world.sessions[ids[0]].status["reason"]["type"] == "errored"
+
+
 def test_leaving_with_break_completes_the_step(server, path):
     """M20: a run that stops early on purpose is complete up to there."""
     with make(server, path) as run:

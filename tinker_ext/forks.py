@@ -1,0 +1,59 @@
+"""What a forked child must renew: locks that threads of the parent held, and work they did."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from typing import Any, Protocol
+
+log = logging.getLogger("tinker_ext")
+
+
+class Forkable(Protocol):
+    """Something that a forked child cannot use as it was copied."""
+
+    def after_fork(self) -> None:
+        """Forget the parent's threads, loops and work; in the child, before it does anything."""
+
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+_registered: dict[int, weakref.ref[Any]] = {}
+
+
+def lock() -> threading.Lock:
+    """A `threading.Lock` that is free in a forked child, whoever held it in the parent."""
+    made = threading.Lock()
+    _locks.add(made)
+    return made
+
+
+def reentrant_lock() -> threading.RLock:
+    """The same as a `threading.RLock`."""
+    made = threading.RLock()
+    _locks.add(made)
+    return made
+
+
+def register(thing: Forkable) -> None:
+    """Call `thing.after_fork()` in every forked child, in the order of registration."""
+    key = id(thing)  # a weak set has no order, and needs a hash
+    _registered[key] = weakref.ref(thing, lambda _: _registered.pop(key, None))
+
+
+def _in_child() -> None:
+    for held in list(_locks):
+        # The standard library's own way: logging and threading renew their locks with it.
+        held._at_fork_reinit()
+    for reference in list(_registered.values()):
+        thing = reference()
+        if thing is not None:
+            try:
+                thing.after_fork()
+            except Exception:
+                log.exception("%s could not be renewed after a fork.", type(thing).__name__)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
