@@ -29,6 +29,18 @@ REQUIRED_INPUTS: Mapping[str, tuple[str, ...]] = {
 }
 """Loss → inputs without which it cannot be computed (`weights` may always be absent)."""
 
+_CLIPPING = ("clip_low_threshold", "clip_high_threshold")
+
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "cross_entropy": (),
+    "importance_sampling": (),
+    "ppo": _CLIPPING,
+    "cispo": _CLIPPING,
+    "dro": ("beta",),
+    "gspo": _CLIPPING,
+}
+"""Loss → settings it reads, as far as they are published; others are passed on unchecked."""
+
 # Loss inputs with one entry, or one row, per position of the model input.
 _PER_POSITION = frozenset(tensors.LIST_DTYPES)
 
@@ -59,7 +71,7 @@ def check_batch(
     if loss_fn not in LOSS_FN_TYPES:
         raise InvalidInputError(f"Unknown loss_fn {loss_fn!r}. Known: {', '.join(LOSS_FN_TYPES)}.")
     if loss_fn_config is not None:
-        _check_config(loss_fn_config)
+        _check_config(loss_fn, loss_fn_config)
     if not isinstance(data, (list, tuple)):
         _check_list(data)
     if len(data) == 0:
@@ -82,7 +94,7 @@ def _check_list(data: object) -> None:
     raise InvalidInputError(f"data must be a list of Datum, not {kind}.")
 
 
-def _check_config(config: Mapping[str, float | str]) -> None:
+def _check_config(loss_fn: str, config: Mapping[str, float | str]) -> None:
     if not isinstance(config, Mapping):
         raise InvalidInputError(
             f"loss_fn_config must be a dict of settings, not {type(config).__name__}."
@@ -90,6 +102,13 @@ def _check_config(config: Mapping[str, float | str]) -> None:
     for name, value in config.items():
         if not isinstance(name, str):
             raise InvalidInputError(f"loss_fn_config: the name of a setting is text, not {name!r}.")
+        known = SETTINGS.get(loss_fn)
+        if known is not None and name not in known:
+            hint = f"Known: {', '.join(known)}." if known else f"{loss_fn} has no settings."
+            raise InvalidInputError(
+                f"loss_fn_config: {loss_fn} has no setting {name!r}, and servers train on with the "
+                f"default. {hint}"
+            )
         if isinstance(value, str):
             continue
         if not isinstance(value, (int, float, np.number)):

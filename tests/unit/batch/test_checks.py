@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tinker_ext.batch.checks import REQUIRED_INPUTS, check_batch, check_sample
+from tinker_ext.batch.checks import REQUIRED_INPUTS, SETTINGS, check_batch, check_sample
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types import Datum, ImageChunk, ModelInput, TensorData
 from tinker_ext.types.enums import LOSS_FN_TYPES
@@ -18,7 +18,8 @@ def datum(tokens=(1, 2), **inputs):
 @pytest.mark.parametrize("loss_fn", LOSS_FN_TYPES)
 def test_complete_data_pass(loss_fn):
     """M3: every known loss accepts a batch with its inputs."""
-    check_batch([datum(**RL)], loss_fn, {"clip": 0.2, "mode": "x", "flag": True})
+    settings = dict.fromkeys(SETTINGS.get(loss_fn, ("clip", "flag")), True)
+    check_batch([datum(**RL)], loss_fn, {**settings})
     assert loss_fn in REQUIRED_INPUTS
 
 
@@ -197,3 +198,30 @@ def test_prompts_of_unknown_length_are_left_to_the_server():
     """M10: an image without a declared length is neither empty nor short of rows."""
     prompt = ModelInput(chunks=[ImageChunk(data=b"x", format="png")])
     check_sample(prompt, 1, target_prompt_logprobs=rows(7))
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "config", "text"),
+    [
+        ("ppo", {"clip": 0.2}, "Known: clip_low_threshold, clip_high_threshold"),
+        ("dro", {"clip_low_threshold": 0.2}, "Known: beta"),
+        ("importance_sampling", {"beta": 0.2}, "importance_sampling has no settings"),
+    ],
+)
+def test_a_setting_the_loss_does_not_read_is_refused(loss_fn, config, text):
+    """F41: a typo would train with the default, silently."""
+    with pytest.raises(InvalidInputError, match=text):
+        check_batch([datum(**RL)], loss_fn, config)
+
+
+@pytest.mark.parametrize(
+    ("loss_fn", "config"),
+    [
+        ("ppo", {"clip_low_threshold": 0.9, "clip_high_threshold": 1.1}),
+        ("dro", {"beta": 0.1}),
+        ("stable_reinforce", {"anything": 1.0}),
+    ],
+)
+def test_settings_that_are_known_or_unpublished_pass(loss_fn, config):
+    """F41: what nobody has published cannot be told from a typo here."""
+    check_batch([datum(**RL)], loss_fn, config)

@@ -117,6 +117,59 @@ LOSSES: Mapping[str, LossFunction] = {
 }
 
 
+_CLIPPING = ("clip_low_threshold", "clip_high_threshold")
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "cross_entropy": (),
+    "importance_sampling": (),
+    "ppo": _CLIPPING,
+    "cispo": _CLIPPING,
+    "dro": ("beta",),
+    "gspo": _CLIPPING,
+    "stable_reinforce": _CLIPPING,
+}
+"""Loss → names that its loss_fn_config may hold."""
+
+
+def check_settings(name: str, config: LossConfig) -> None:
+    """Refuse settings that the loss would not read.
+
+    Raises:
+        ValueError: A name is not one of the loss; the message lists those that are.
+    """
+    known = SETTINGS[name]
+    unknown = sorted(set(config) - set(known))
+    if unknown:
+        hint = f"known: {', '.join(known)}" if known else "it has none"
+        raise ValueError(f"loss_fn_config of {name} has no {unknown[0]!r}; {hint}")
+
+
+def measures(
+    name: str, logprobs: Array, inputs: Mapping[str, Array], config: LossConfig
+) -> dict[str, float]:
+    """How far the policy has moved from the one that sampled, over the tokens that are scored.
+
+    Returns:
+        `ratio:mean` and `kl:mean` (the estimator q - p of the divergence from the sampler), and
+        for clipping losses `clip_fraction:mean`, the part of tokens outside the bounds. Nothing
+        for losses without sampled log-probabilities.
+    """
+    if name == "cross_entropy" or "logprobs" not in inputs:
+        return {}
+    scored = _input(inputs, "advantages", logprobs) != 0
+    if not scored.any():
+        return {"ratio:mean": 1.0, "kl:mean": 0.0}
+    distance = (logprobs - _input(inputs, "logprobs", logprobs))[scored].astype(np.float64)
+    with np.errstate(over="ignore"):
+        ratio = np.exp(distance)
+    found = {"ratio:mean": float(ratio.mean()), "kl:mean": float(-distance.mean())}
+    if _CLIPPING[0] in SETTINGS[name]:
+        low, high = (bound[scored] for bound in _clip(logprobs, inputs, config))
+        if name == "gspo":
+            ratio = np.full_like(ratio, np.exp(distance.mean()))
+        found["clip_fraction:mean"] = float(((ratio < low) | (ratio > high)).mean())
+    return found
+
+
 def loss_named(name: str) -> LossFunction:
     """The loss of a name.
 

@@ -8,6 +8,7 @@ one adapter must follow each other.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,13 @@ import tinker_ext.mock.engine.unembed as unembed
 from tinker_ext.mock.engine.base import UNEMBED, BaseModel
 from tinker_ext.mock.engine.data import Datum, Outputs, targets_of
 from tinker_ext.mock.engine.lora import LoraParameters, LoraSpec
-from tinker_ext.mock.engine.losses import LossConfig, LossFunction, loss_named
+from tinker_ext.mock.engine.losses import (
+    LossConfig,
+    LossFunction,
+    check_settings,
+    loss_named,
+    measures,
+)
 from tinker_ext.mock.engine.optim import AdamW, OptimizerState, OptimParams
 from tinker_ext.mock.engine.sampling import Sampler
 from tinker_ext.mock.engine.scratch import SCRATCH
@@ -190,6 +197,8 @@ class Adapter:
         total: dict[str, Array] | None,
     ) -> Outputs:
         loss = loss_named(loss_fn) if isinstance(loss_fn, str) else loss_fn
+        if isinstance(loss_fn, str):
+            check_settings(loss_fn, config)
         vocab = self.base.vocab_size
         rows = [_Row(i, datum, targets_of(datum, i, vocab)) for i, datum in enumerate(data)]
         outputs: list[dict[str, Array]] = [{} for _ in rows]
@@ -204,7 +213,10 @@ class Adapter:
                 for name in self._lora.layers if total is not None else ():
                     assert total is not None
                     total[name] += gradients[row.index][name]
-        return Outputs(outputs, {"loss:sum": losses})
+        metrics = {"loss:sum": losses}
+        if isinstance(loss_fn, str):
+            metrics |= _measured(loss_fn, rows, outputs, config)
+        return Outputs(outputs, metrics)
 
     def _groups(self, rows: Sequence[_Row]) -> Iterator[list[_Row]]:
         size = sum(self.base.weights[name].size for name in self._lora.layers)
@@ -281,6 +293,18 @@ class Adapter:
             slopes[i, : len(row.targets)] = slope.reshape(row.targets.shape)
             outputs[row.index] = {"logprobs": own, "elementwise_loss": elementwise}
         return slopes
+
+
+def _measured(
+    loss_fn: str, rows: Sequence[_Row], outputs: Sequence[Mapping[str, Array]], config: LossConfig
+) -> dict[str, float]:
+    """Average what each datum measures; clients weigh chunks by their number of data."""
+    found = [
+        measures(loss_fn, outputs[row.index]["logprobs"], row.datum.inputs, config) for row in rows
+    ]
+    names = dict.fromkeys(name for values in found for name in values)
+    averages = {name: sum(values.get(name, 0.0) for values in found) / len(rows) for name in names}
+    return {name: value for name, value in averages.items() if math.isfinite(value)}
 
 
 def _buckets(rows: Sequence[_Row]) -> list[list[_Row]]:

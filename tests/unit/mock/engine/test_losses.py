@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tinker_ext.mock.engine.losses import LOSSES, loss_named
+from tinker_ext.mock.engine.losses import LOSSES, SETTINGS, check_settings, loss_named, measures
 
 RNG = np.random.default_rng(11)
 N = 9
@@ -121,3 +121,32 @@ def test_missing_and_misshaped_inputs_are_named():
         LOSSES["dro"](LOGPROBS, INPUTS, {"beta": "much"})
     with pytest.raises(ValueError, match="known: cross_entropy"):
         loss_named("l2")
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_a_setting_the_loss_does_not_read_is_refused(name):
+    """F41: with the known names; `clip` for ppo trained with the defaults before."""
+    with pytest.raises(ValueError, match=f"loss_fn_config of {name} has no 'clip'"):
+        check_settings(name, {"clip": 0.2})
+    check_settings(name, dict.fromkeys(SETTINGS[name], 0.5))
+
+
+def test_policy_losses_measure_how_far_they_moved():
+    """M13, M40: ratio, divergence and clipped part over the scored tokens, from the definition."""
+    advantages = ADVANTAGES.copy()
+    advantages[:3] = 0
+    inputs = {**INPUTS, "advantages": advantages}
+    distance = (LOGPROBS - SAMPLED)[3:]
+    ratio = np.exp(distance)
+    found = measures("ppo", LOGPROBS, inputs, {})
+    assert found["ratio:mean"] == pytest.approx(ratio.mean())
+    assert found["kl:mean"] == pytest.approx(-distance.mean())
+    outside = sum(1 for r in ratio if not 0.8 <= r <= 1.2)
+    assert 0 < outside < len(ratio)
+    assert found["clip_fraction:mean"] == pytest.approx(outside / len(ratio))
+    wide = {"clip_low_threshold": 0.0, "clip_high_threshold": 100.0}
+    assert measures("ppo", LOGPROBS, inputs, wide)["clip_fraction:mean"] == 0.0
+    assert "clip_fraction:mean" not in measures("importance_sampling", LOGPROBS, inputs, {})
+    assert measures("cross_entropy", LOGPROBS, INPUTS, {}) == {}
+    same = measures("ppo", SAMPLED, inputs, {})
+    assert same == {"ratio:mean": 1.0, "kl:mean": 0.0, "clip_fraction:mean": 0.0}

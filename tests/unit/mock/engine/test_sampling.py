@@ -110,6 +110,7 @@ def test_top_k_and_top_p_keep_the_best():
     np.testing.assert_allclose(kept(top_k=2), [625, 375, 0, 0], atol=1)
     np.testing.assert_allclose(kept(top_p=0.7), [625, 375, 0, 0], atol=1)
     np.testing.assert_allclose(kept(top_p=0.1), [1000, 0, 0, 0])
+    np.testing.assert_allclose(kept(top_p=0.0), [1000, 0, 0, 0])  # the best one, not the worst
     np.testing.assert_allclose(kept(top_k=3, top_p=0.8), [625, 375, 0, 0], atol=1)
     np.testing.assert_allclose(kept(temperature=0), [1000, 0, 0, 0])
     np.testing.assert_allclose(kept(top_k=1), [1000, 0, 0, 0])
