@@ -76,7 +76,7 @@ def examine(
                       "quickstart`")  # fmt: skip
         yield from embedded()
         return
-    if url.rstrip("/").rstrip(":") == "embedded":
+    if url.rstrip("/").rstrip(":") == "embedded" or url.startswith("embedded:"):
         yield Finding("server", "ok", f"embedded, from {source}")
         yield from embedded()
         return

@@ -8,69 +8,118 @@ import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qsl, quote
 
 import httpx
 
 from tinker_ext._transport.asgi import InProcessTransport
+from tinker_ext.errors import ConfigurationError
 
 URL = "http://embedded"
 NAMES = ("embedded", "embedded:", "embedded://")
+PREFIX = "embedded:"
 
 default_to_embedded = True
 """Whether a client without key and base URL gets the embedded server; the drop-in turns it off."""
 
 _lock = threading.Lock()
-_app: Any = None
+# One application per URL; the one without a folder lives and dies with this process.
+_apps: dict[str, Any] = {}
 # Ids of the application are the same in every process; this tells whose they are.
 _name = secrets.token_hex(8)
 _warned = False
 
 
 def is_embedded(base_url: str | None) -> bool:
-    """Whether a base URL names the embedded server."""
-    return base_url is not None and base_url.rstrip("/") in NAMES
+    """Whether a base URL names the embedded server: `embedded` or `embedded:FOLDER`."""
+    if base_url is None:
+        return False
+    return base_url.rstrip("/") in NAMES or base_url.startswith(PREFIX)
 
 
-def application() -> Any:
-    """The one ASGI application of this process."""
-    global _app
+def folder(base_url: str) -> str | None:
+    """The state folder that a base URL names; None for a server that is forgotten at exit.
+
+    Raises:
+        ConfigurationError: It has options that there are not.
+    """
+    return _parts(base_url)[0]
+
+
+def _parts(base_url: str) -> tuple[str | None, str]:
+    place, _, query = base_url.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    profile = options.pop("profile", "default")
+    if options:
+        raise ConfigurationError(
+            f"base_url {base_url!r}: the embedded server has no option {min(options)!r}; "
+            "write embedded:FOLDER?profile=hosted."
+        )
+    place = place.removeprefix("embedded").removeprefix(":")
+    place = place if place.strip("/") else ""
+    return os.path.abspath(os.path.expanduser(place)) if place else None, profile
+
+
+def url(base_url: str) -> str:
+    """What requests are addressed to: one server, one URL."""
+    place, profile = _parts(base_url)
+    suffix = "" if profile == "default" else f"/{profile}"
+    return URL + suffix + (quote(place) if place is not None else "")
+
+
+def application(base_url: str = NAMES[0]) -> Any:
+    """The application of this process for a base URL, made when it is first needed.
+
+    Raises:
+        ConfigurationError: Its folder is in use by another process or cannot be used.
+    """
+    place, profile = _parts(base_url)
+    key = url(base_url)
     with _lock:
-        if _app is None:
+        if key not in _apps:
             from tinker_ext.mock.app import create_app
+            from tinker_ext.mock.settings import Settings
 
-            _app = create_app()
-        return _app
+            try:
+                _apps[key] = create_app(Settings.of_profile(profile, state=place))
+            except (ValueError, OSError) as error:
+                raise ConfigurationError(f"base_url {base_url!r}: {error}") from None
+        return _apps[key]
 
 
-def name() -> str:
+def name(base_url: str = NAMES[0]) -> str:
     """What tells the application of this process, and its copies in forks, from all others."""
-    return _name
+    return url(base_url) if folder(base_url) is not None else _name
 
 
 def knows(server: str | None, sampler_id: str | None) -> bool:
-    """Whether a sampler lives here: on the application of this process, or on its copy of one.
+    """Whether a sampler lives here: on an application of this process, or on its copy of one.
 
     Args:
         server: What `name` was where the sampler was made.
         sampler_id: Id of its sampling session.
     """
-    return _app is not None and server == _name and sampler_id in _app.world.samplers
+    app = _apps.get(URL if server == _name else server or "")
+    return app is not None and sampler_id in app.world.samplers
 
 
 def reset() -> None:
-    """Forget the application and everything it has trained, for tests."""
-    global _app, _name, _warned
+    """Forget the applications and everything they have trained, for tests."""
+    global _name, _warned
     with _lock:
-        _app = None
+        for app in _apps.values():
+            if app.settings.state is not None:
+                app.close()
+        _apps.clear()
         _name = secrets.token_hex(8)
         _warned = False
 
 
-def transport(app: Any = None) -> Callable[[], httpx.AsyncBaseTransport]:
+def transport(app: Any = None, base_url: str = NAMES[0]) -> Callable[[], httpx.AsyncBaseTransport]:
     """Makes the transport that carries requests straight into an ASGI application."""
 
     def make() -> httpx.AsyncBaseTransport:
-        return InProcessTransport(app or application())
+        return InProcessTransport(app or application(base_url))
 
     return make
 

@@ -14,6 +14,7 @@ import attrs
 
 from tinker_ext._wire.dialects import Dialect, Seq
 from tinker_ext._wire.requests import record_of
+from tinker_ext.clients import embedded
 from tinker_ext.core.loop import OFFLOAD_BYTES
 from tinker_ext.core.recorded import Recorded
 from tinker_ext.errors import (
@@ -285,6 +286,19 @@ async def _attach(workspace: Workspace, recorded: Recorded, life: Life) -> Resum
     return Resumption(client, state.next_step, "reattached", state.notes)
 
 
+def _what_to_do(base_url: str) -> str:
+    if base_url == embedded.URL:
+        return (
+            "The run was on the embedded server of a process that has ended, and its checkpoints "
+            "ended with it. Start over with another journal and base_url='embedded:FOLDER', which "
+            "keeps them in a folder, or run `tinker-ext serve --state FOLDER`."
+        )
+    return (
+        f"Resume with the key and the server of the run ({base_url}), or use another journal to "
+        "start over."
+    )
+
+
 async def _restore(
     workspace: Workspace,
     journal: Journal,
@@ -316,8 +330,8 @@ async def _restore(
         raise JournalError(
             f"None of the {len(state.checkpoints)} checkpoints in the journal "
             f"{journal.file.path} can be loaded from {_public(workspace.link.base_url)}; the last "
-            f"is {state.checkpoints[-1].path}: {reason} Nothing was changed. Resume with the key "
-            f"and the server of the run ({life.base_url}), or use another journal to start over."
+            f"is {state.checkpoints[-1].path}: {reason} Nothing was changed. "
+            + _what_to_do(life.base_url)
         )
     if plan.get("state") is not None:
         start = Checkpoint(str(plan["state"]), 0)

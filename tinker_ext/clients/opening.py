@@ -46,7 +46,8 @@ def open_workspace(
     """Find server and credential and put a workspace on them; nothing is sent yet.
 
     Args:
-        base_url: The server; `embedded` for the one in this process. By default
+        base_url: The server; `embedded` for the one in this process, `embedded:FOLDER` for one
+            whose state outlives it. By default
             TINKER_BASE_URL, then the hosted service when there is a key, else the embedded one.
         api_key: The credential; by default as `tinker_ext.auth.resolve` finds it.
         headers: Extra headers of every request.
@@ -93,10 +94,10 @@ def open_workspace(
         carried = http_client._transport
         make = lambda: carried  # noqa: E731
     if embedded.is_embedded(url):
-        make = make or embedded.transport()
-        description["server"] = embedded.name()
+        make = make or embedded.transport(base_url=url)
+        description["server"] = embedded.name(url)
         credentials: auth.Credentials = auth.StaticKey(api_key)
-        url = embedded.URL
+        url = embedded.url(url)
     else:
         url = url.rstrip("/")
         split_base_url(url)

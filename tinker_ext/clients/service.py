@@ -53,7 +53,8 @@ class ServiceClient:
         user_metadata: Kept with the session.
         project_id: Project of the session; TINKER_PROJECT_ID by default.
         display_name: Name of the session in the console.
-        base_url: The server, or `embedded` for the one in this process. By default
+        base_url: The server, `embedded` for the one in this process, or `embedded:FOLDER` for one
+            that keeps its state in a folder, so that a `Run` survives its process. By default
             TINKER_BASE_URL; without it the hosted service when there is a key, else `embedded`.
         api_key: Credential; TINKER_API_KEY by default.
         default_headers_overrides: Extra headers of every request.

@@ -1,0 +1,125 @@
+"""F40: a run on an embedded server with a folder survives kill -9; else the error says why."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import tinker_ext
+from tinker_ext import ServiceClient
+from tinker_ext.clients import embedded
+from tinker_ext.errors import ConfigurationError
+from tinker_ext.journal import JournalError
+
+PROGRAM = textwrap.dedent(
+    """
+    import sys
+    from tinker_ext import AdamParams, Datum, ModelInput, Run
+
+    url, journal, last = sys.argv[1:]
+    datum = Datum(ModelInput.from_ints([104, 101]), {"target_tokens": [101, 108]})
+    with Run(
+        journal, base_model="tinker-ext/tiny", rank=4, seed=3, base_url=url, save_every=3
+    ) as run:
+        for step in run.steps(int(last)):
+            run.training.forward_backward([datum], "cross_entropy")
+            run.training.optim_step(AdamParams(learning_rate=1e-2)).result()
+            print(run.how, step, flush=True)
+        output = run.training.forward([datum], "cross_entropy").result()
+        print("loss", float(output.loss), flush=True)
+    """
+)
+
+
+def start(url, journal, last):
+    command = [sys.executable, "-c", PROGRAM, url, str(journal), str(last)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def killed_after(process, steps):
+    """Kill a process without a word when it has done some steps."""
+    try:
+        for _ in range(steps):
+            assert process.stdout.readline(), process.stderr.read()
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
+
+
+def loss_of(process):
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    lines = out.splitlines()
+    assert lines[-1].startswith("loss "), out
+    return lines[0].split()[0], float(lines[-1].split()[1])
+
+
+def test_a_run_on_a_folder_survives_kill(tmp_path):
+    """F40, M20: killed twice, it goes on where it was, and ends as an unkilled run does."""
+    url = f"embedded:{tmp_path / 'state'}"
+    for _ in range(2):
+        killed_after(start(url, tmp_path / "journal", 12), 4)
+    how, loss = loss_of(start(url, tmp_path / "journal", 12))
+    assert how == "reattached"
+    _, calm = loss_of(start(f"embedded:{tmp_path / 'other'}", tmp_path / "calm", 12))
+    assert loss == calm
+
+
+def test_without_a_folder_the_error_names_the_cause(tmp_path):
+    """F40: the server died with its process, and the message says what to do instead."""
+    killed_after(start("embedded", tmp_path / "journal", 12), 5)
+    options = {"base_model": "tinker-ext/tiny", "rank": 4, "seed": 3, "base_url": "embedded"}
+    with (
+        pytest.raises(JournalError, match=r"ended with it.*base_url='embedded:FOLDER'"),
+        tinker_ext.Run(tmp_path / "journal", **options) as run,
+    ):
+        for _ in run.steps(12):
+            pass
+
+
+def listed(service):
+    found = service.create_rest_client().list_user_checkpoints().result().checkpoints
+    return [checkpoint.tinker_path for checkpoint in found]
+
+
+def test_a_folder_is_one_server_of_one_process(tmp_path):
+    """F30, F40: two clients share it, another process is told who has it."""
+    url = f"embedded:{tmp_path}"
+    with ServiceClient(base_url=url) as first, ServiceClient(base_url=url) as second:
+        path = first.create_lora_training_client("tinker-ext/tiny", rank=4).save_state("a").result()
+        names = [
+            c.tinker_path
+            for c in second.create_rest_client().list_user_checkpoints().result().checkpoints
+        ]
+        assert names == [path.path]
+        with ServiceClient(base_url="embedded") as other:
+            assert path.path not in listed(other)
+        program = "import sys; from tinker_ext import ServiceClient as S; "
+        program += "S(base_url=sys.argv[1]).get_server_capabilities()"
+        done = subprocess.run(
+            [sys.executable, "-c", program, url], capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 1
+        assert "is in use by another server" in done.stderr
+    embedded.reset()
+
+
+def test_unknown_options_are_refused():
+    """F40: a typo in the base URL is an error of ours at the call."""
+    with pytest.raises(ConfigurationError, match="has no option 'profil'"):
+        ServiceClient(base_url="embedded:?profil=hosted")
+    with pytest.raises(ConfigurationError, match="there is no profile 'prod'"):
+        ServiceClient(base_url="embedded:?profile=prod").get_server_capabilities()
+
+
+def test_the_hosted_profile_by_base_url():
+    """F34, M47: no port is needed to try a program against the rules of production."""
+    with ServiceClient(base_url="embedded:?profile=hosted") as service:
+        client = service.create_lora_training_client("tinker-ext/tiny", rank=4)
+        saved = client.save_state("a").result().path
+        with pytest.raises(tinker_ext.errors.BadRequestError, match="LoadWeights is not permitted"):
+            client.load_state(saved).result()
+    embedded.reset()
