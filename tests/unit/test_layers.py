@@ -10,7 +10,7 @@ PACKAGE = ROOT / "tinker_ext"
 LAYERS = ["compat", "cli", "conform", "runs", "clients", "core", "observe"]
 LAYERS += ["_transport", "_wire"]
 LEAVES = {"errors", "config", "paths", "tensors", "tokenizers", "types", "batch", "_version"}
-LEAVES |= {"auth", "credentials", "downloads", "forks", "journal", "_reply_parts"}
+LEAVES |= {"auth", "credentials", "downloads", "forks", "journal", "ui", "_reply_parts"}
 
 
 def room(module: str) -> str:

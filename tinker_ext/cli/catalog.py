@@ -24,7 +24,8 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
     "Your work on a server": (
         Entry("run", "runs", "List training runs and look at one."),
         Entry("checkpoint", "checkpoints", "List, publish, expire, delete, download checkpoints."),
-        Entry("watch", "watch", "Follow a run while it trains."),
+        Entry("ui", "ui", "Live page of your runs: curves, waits, retries, cost, samples."),
+        Entry("watch", "watch", "Follow a run while it trains, in the terminal."),
         Entry("session", "sessions", "Export the timeline of a session."),
         Entry("model", "models", "List the models the server offers."),
         Entry("billing", "billing", "Usage and checkpoint storage, as table, JSON or CSV."),

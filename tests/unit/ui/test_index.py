@@ -1,0 +1,282 @@
+"""The index of a run log: what it reads, how it goes on, and logs that are not what they seem."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from in_process import MODEL, adam, client, datum, run, server
+
+from tinker_ext.mock.settings import Pause
+from tinker_ext.ui.folder import Folder
+from tinker_ext.ui.index import HEAD, LogIndex, thinned
+
+
+def line(kind, **fields):
+    return json.dumps(
+        {"type": kind, "time": 1000.0, "session": "s", **fields}, separators=(",", ":")
+    )
+
+
+def step(number, loss=10.0, **metrics):
+    return line(
+        "step",
+        step=number,
+        target="m",
+        model="M",
+        loss=loss,
+        metrics=metrics,
+        tokens={"train": 5},
+        seconds=2.0,
+        totals={"train": 5 * number, "cost": 0.5 * number},
+    )
+
+
+def write(path, *lines, mode="a"):
+    with path.open(mode) as file:
+        file.write("".join(f"{text}\n" for text in lines))
+    return path
+
+
+@pytest.fixture
+def path(tmp_path):
+    return write(tmp_path / "metrics.jsonl", line("session_start", version=1, budget={"cost": 9}))
+
+
+def read(path):
+    log = LogIndex(path)
+    log.advance()
+    return log
+
+
+def test_a_real_run_shows_its_steps_its_waits_and_its_cost(tmp_path):
+    """M34: what the client writes is what the index reads, names and all."""
+
+    async def scenario():
+        pause = Pause(state="paused_capacity", seconds=40.0, reason="busy")
+        async with client(server(pause=pause), run_log=tmp_path) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            for _ in range(3):
+                first = await training.forward_backward_async([datum(4)], "cross_entropy")
+                second = await training.optim_step_async(adam())
+                await first
+                await second
+
+    run(scenario)
+    log = read(tmp_path / "metrics.jsonl")
+    assert (log.step, log.bad, log.pending, log.ended) == (3, 0, {}, "success")
+    steps = log.steps[log.target]
+    rows = steps.curve("loss/token", "step", -math.inf, math.inf, 100)
+    assert [row[0] for row in rows] == [1, 2, 3]
+    assert rows[0][1] == pytest.approx(steps.column("loss")[0] / 4)
+    assert sum(sum(row[2:]) for row in thinned(log.minutes)) > 30
+    assert log.state(time.time()) == "done"
+
+
+def test_pending_calls_carry_lane_reason_attempts_and_deadline(path):
+    """M26: the parts of several lines come together at the call they are about."""
+    call = {
+        "number": 7,
+        "operation": "optim_step",
+        "target": "m",
+        "lane": "train",
+        "attempts": 3,
+        "deadline": 2000.0,
+        "stage": "waiting",
+        "since": 990.0,
+    }
+    write(
+        path,
+        line("start", number=6, operation="forward_backward", target="m"),
+        line("start", number=7, operation="optim_step", target="m"),
+        line("waiting", count=2, calls=[call]),
+        line(
+            "operation", number=6, operation="forward_backward", target="m", retries=0, error=None
+        ),
+        line("queue", operation="optim_step", target="m", state="paused_capacity", reason="full"),
+    )
+    log = read(path)
+    (found,) = log.calls()
+    assert found == {**call, "state": "paused_capacity", "reason": "full"}
+    assert log.state(time.time()) == "held back"
+    write(
+        path,
+        line(
+            "operation",
+            number=7,
+            operation="optim_step",
+            target="m",
+            retries=1,
+            effect="yes",
+            error=None,
+        ),
+    )
+    log.advance()
+    assert (log.calls(), log.effects) == ([], {"yes": 1})
+
+
+def test_an_index_beside_the_log_saves_reading_it_again(path):
+    """F29: a million lines are read once; the next look reads on from there."""
+    write(path, *(step(n, loss=None if n == 2 else n, kl=n) for n in range(1, 6)))
+    first = read(path)
+    first.save()
+    again = LogIndex(path)
+    assert again.offset == path.stat().st_size
+    assert again.step == 5
+    args = ("kl", "step", -math.inf, math.inf, 10)
+    assert again.steps["m"].curve(*args) == first.steps["m"].curve(*args)
+    write(path, step(6, loss=1, kl=1, new=2.0))
+    assert again.advance()
+    assert [row[0] for row in again.steps["m"].curve("new", *args[1:])] == [6]
+    assert len(again.steps["m"].curve("loss", *args[1:])) == 5
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"PK\x03\x04 torn"])
+def test_a_broken_index_is_made_anew(path, content):
+    """F29: the log is the truth; an index that cannot be read costs a second, not the page."""
+    write(path, step(1))
+    (path.parent / "metrics.jsonl.index").write_bytes(content)
+    assert read(path).step == 1
+
+
+def test_curves_are_thinned_with_least_and_most(path):
+    """M34: a spike between two points of the screen is still seen."""
+    write(path, *(step(n, loss=1000.0 if n == 777 else 1.0) for n in range(1, 2001)))
+    rows = read(path).steps["m"].curve("loss", "step", 500, 1500, 50)
+    assert len(rows) == 50
+    assert rows[0][0] >= 500
+    assert rows[-1][0] <= 1500
+    assert max(row[3] for row in rows) == 1000.0
+    assert min(row[2] for row in rows) == 1.0
+
+
+# -- logs that are not what they seem ---------------------------------------------------------
+
+
+def test_a_log_of_another_version_says_so_and_shows_what_it_has(tmp_path):
+    """Bad input: a newer format."""
+    path = write(tmp_path / "metrics.jsonl", line("session_start", version=2), step(4))
+    log = read(path)
+    assert log.step == 4
+    assert "format 2" in log.notes()[0]
+    assert "knows 1" in log.notes()[0]
+
+
+def test_a_torn_last_line_waits_for_its_end(path):
+    """Bad input: a writer was cut off, or is still writing."""
+    whole = step(2)
+    write(path, step(1))
+    with path.open("a") as file:
+        file.write(whole[:40])
+    log = read(path)
+    assert (log.step, log.bad) == (1, 0)
+    with path.open("a") as file:
+        file.write(whole[40:] + "\n" + "{torn\n" + step(3) + "\n")
+    log.advance()
+    assert (log.step, log.bad) == (3, 1)
+    assert log.notes() == ["1 lines could not be read and are left out."]
+
+
+@pytest.mark.parametrize("shorter", [True, False])
+def test_a_log_that_another_process_rotates_begins_again(path, shorter):
+    """Bad input: the file is another one now, whether shorter or longer."""
+    write(path, *(step(n) for n in range(1, 30)))
+    log = read(path)
+    path.rename(path.with_suffix(".1"))
+    start = line("session_start", version=1, client="x" * HEAD)
+    write(path, start, *(step(n) for n in range(1, 3 if shorter else 300)))
+    log.advance()
+    assert log.step == (2 if shorter else 299)
+    assert "replaced" in log.notes()[0]
+
+
+def test_a_log_that_vanishes_says_so_and_comes_back(path):
+    """Bad input: between two files of a rotation there is none."""
+    write(path, step(1))
+    log = read(path)
+    path.rename(path.with_suffix(".1"))
+    assert log.advance()
+    assert log.state(time.time()) == "unreadable"
+    assert "cannot be read" in log.notes()[0]
+    path.with_suffix(".1").rename(path)
+    log.advance()
+    assert (log.step, log.notes()) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "[]",
+        "7",
+        '{"type":"step"}',
+        '{"type":7}',
+        '{"type":"step","step":"x"}',
+        '{"type":"waiting","calls":7}',
+        "\x00\x01",
+    ],
+)
+def test_any_line_is_survived(path, odd):
+    """Bad input: lines of other programs in the same file."""
+    write(path, step(1), odd, step(2))
+    assert read(path).step == 2
+
+
+def test_a_folder_of_runs_is_found_by_name_and_new_ones_appear(tmp_path):
+    """M34: logs of any name, other .jsonl files left out, a later run picked up."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / ".hidden").mkdir()
+    write(tmp_path / "a" / "b" / "metrics.jsonl", line("session_start"), step(1))
+    write(tmp_path / "other.jsonl", line("session_start"), step(2))
+    write(tmp_path / "data.jsonl", '{"prompt": "no log"}')
+    write(tmp_path / ".hidden" / "metrics.jsonl", line("session_start"))
+    folder = Folder(tmp_path)
+    assert set(folder.refresh()) == {"a/b", "other.jsonl"}
+    assert folder.refresh() == {}
+    (tmp_path / "late").mkdir()
+    write(tmp_path / "late" / "metrics.jsonl", step(3))
+    folder._looked -= 60
+    assert set(folder.refresh()) == {"late"}
+    assert [folder.summary(name)["step"] for name in ("a/b", "other.jsonl", "late")] == [1, 2, 3]
+
+
+def test_a_million_lines_need_less_than_200_mb(tmp_path):
+    """F29: memory, measured on 100,000 lines: what a line adds, times ten, plus the program."""
+    path = tmp_path / "metrics.jsonl"
+    with path.open("w") as file:
+        for number in range(33_334):
+            file.write(line("start", number=number, operation="optim_step", target="m") + "\n")
+            file.write(
+                line(
+                    "operation",
+                    number=number,
+                    operation="optim_step",
+                    target="m",
+                    retries=0,
+                    effect="yes",
+                    error=None,
+                    padding="x" * 200,
+                )
+                + "\n"
+            )
+            file.write(step(number, kl=0.1, entropy=0.2) + "\n")
+    script = (
+        "import resource, sys; from pathlib import Path\n"
+        "from tinker_ext.ui.index import LogIndex\n"
+        "usage = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
+        "before = usage(); log = LogIndex(Path(sys.argv[1])); log.advance(); log.save()\n"
+        "print(before, usage(), log.lines)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    before, after, lines = map(float, done.stdout.split())
+    assert lines == 100_002
+    assert before + (after - before) * 10 < 500  # buffers of one block are counted ten times here
+    assert after < 200

@@ -1,0 +1,142 @@
+"""`SampleIndex`: the recorded samples of a run, found by prompt and read when somebody looks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+NAMES = ("samples.1.jsonl", "samples.jsonl")
+"""The older file, then the one that is written to; see `tinker_ext.observe.sample_log`."""
+
+MOST_TEXT = 20_000
+MOST_TOKENS = 4_000
+MOST_RECORDS = 24
+"""What one look at a prompt brings; the rest is in the file."""
+
+
+class SampleIndex:
+    """Where the samples of one run are; `advance` reads on.
+
+    Args:
+        folder: Where the run keeps them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.version = 0
+        self.rows: list[dict[str, Any]] = []
+        self._read: dict[str, tuple[int, int]] = {}
+
+    def advance(self) -> bool:
+        """Read what was written since; says whether that was anything."""
+        found = {}
+        for name in NAMES:
+            try:
+                status = (self.folder / name).stat()
+                found[name] = status.st_ino, status.st_size
+            except OSError:
+                continue
+        if found == self._read:
+            return False
+        for name, (number, size) in self._read.items():
+            if name not in found or found[name][0] != number or found[name][1] < size:
+                self.rows, self._read = [], {}  # the files have moved on: begin again
+                break
+        for name, (number, _) in found.items():
+            end = self._take(name, self._read.get(name, (0, 0))[1])
+            self._read[name] = number, end
+        self.version += 1
+        return True
+
+    def _take(self, name: str, offset: int) -> int:
+        try:
+            with (self.folder / name).open("rb") as file:
+                file.seek(offset)
+                for line in file:
+                    if not line.endswith(b"\n"):
+                        break
+                    self._add(name, offset, line)
+                    offset += len(line)
+        except OSError:
+            pass
+        return offset
+
+    def _add(self, name: str, offset: int, line: bytes) -> None:
+        try:
+            record = orjson.loads(line)
+            sequences = record["sequences"]
+            rewards = [s["reward"] for s in sequences if s.get("reward") is not None]
+            self.rows.append(
+                {
+                    "place": (name, offset, len(line)),
+                    "prompt_id": str(record["prompt_id"]),
+                    "prompt": str(record["prompt"])[:200],
+                    "time": record["time"],
+                    "step": record.get("step"),
+                    "checkpoint": record.get("checkpoint"),
+                    "count": len(sequences),
+                    "reward": sum(rewards) / len(rewards) if rewards else None,
+                }
+            )
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return
+
+    def prompts(self, text: str = "", most: int = 200) -> list[dict[str, Any]]:
+        """One row a prompt, the newest first.
+
+        Args:
+            text: Only prompts that contain it.
+            most: Rows to return.
+        """
+        groups: dict[str, dict[str, Any]] = {}
+        for row in reversed(self.rows):
+            if text and text.lower() not in row["prompt"].lower():
+                continue
+            group = groups.get(row["prompt_id"])
+            if group is None:
+                if len(groups) >= most:
+                    continue
+                kept = ("prompt_id", "prompt", "time", "step", "reward")
+                group = groups[row["prompt_id"]] = {key: row[key] for key in kept}
+                group |= {"count": 0, "looks": 0}
+            group["count"] += row["count"]
+            group["looks"] += 1
+            group["first"] = row["reward"]
+        return list(groups.values())
+
+    def records(self, prompt_id: str) -> list[dict[str, Any]]:
+        """What was sampled for a prompt, the oldest first; long texts are cut."""
+        rows = [row for row in self.rows if row["prompt_id"] == prompt_id]
+        found = []
+        for row in rows[-MOST_RECORDS:]:
+            name, offset, length = row["place"]
+            try:
+                with (self.folder / name).open("rb") as file:
+                    file.seek(offset)
+                    record = orjson.loads(file.read(length))
+                found.append(_shown(record))
+            except (OSError, ValueError):  # rotated since
+                continue
+        return found
+
+
+def _shown(record: dict[str, Any]) -> dict[str, Any]:
+    sequences = []
+    for each in record["sequences"]:
+        text = str(each.get("text") or "")
+        shown = {key: each.get(key) for key in ("reward", "stop_reason")}
+        shown |= {"text": text[:MOST_TEXT], "cut": max(0, len(text) - MOST_TEXT)}
+        for key in ("pieces", "logprobs", "trainer_logprobs"):
+            shown[key] = (each.get(key) or [])[:MOST_TOKENS]
+        sequences.append(shown)
+    prompt = str(record["prompt"])
+    return {
+        "time": record["time"],
+        "step": record.get("step"),
+        "checkpoint": record.get("checkpoint"),
+        "prompt": prompt[:MOST_TEXT],
+        "prompt_cut": max(0, len(prompt) - MOST_TEXT),
+        "sequences": sequences,
+    }

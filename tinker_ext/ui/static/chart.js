@@ -1,0 +1,189 @@
+// Charts drawn as SVG: lines with zoom and a pointer that reads values, stacked bars, sparklines.
+
+const NS = "http://www.w3.org/2000/svg";
+
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(NS, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+export function number(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const size = Math.abs(value);
+  if (size >= 1e9) return (value / 1e9).toFixed(2) + " G";
+  if (size >= 1e6) return (value / 1e6).toFixed(2) + " M";
+  if (size >= 1e4) return (value / 1e3).toFixed(1) + " k";
+  if (size >= 100 || Number.isInteger(value)) return String(Math.round(value * 10) / 10);
+  if (size >= 0.001 || size === 0) return String(Number(value.toPrecision(4)));
+  return value.toExponential(2);
+}
+
+const TIMES = [1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400];
+
+export function ticks(low, high, count, time) {
+  const rough = (high - low) / Math.max(1, count);
+  if (!(rough > 0) || !Number.isFinite(rough)) return [low];
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const usual = [1, 2, 5, 10].map((m) => m * power);
+  const step = (time ? TIMES : usual).find((s) => s >= rough) ?? usual.find((s) => s >= rough);
+  const found = [];
+  for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-9; at += step) found.push(at);
+  return found;
+}
+
+// Exponential mean with the bias of its start removed, so that the first points are not zero.
+export function smooth(rows, weight) {
+  if (!weight) return rows;
+  let sum = 0, share = 0;
+  return rows.map(([x, mean, low, high]) => {
+    sum = sum * weight + mean * (1 - weight);
+    share = share * weight + (1 - weight);
+    return [x, sum / share, low, high];
+  });
+}
+
+const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+
+// series: [{name, tone, rows: [[x, mean, low, high]]}]; options: {height, time, log, weight, limit, zoom}
+export function lines(place, series, options = {}) {
+  const width = Math.max(260, place.clientWidth || 600), height = options.height || 300;
+  const left = 56, right = 12, top = 10, bottom = options.small ? 18 : 26;
+  const drawn = series.filter((s) => s.rows.length);
+  const shape = options.log ? (y) => (y > 0 ? Math.log10(y) : NaN) : (y) => y;
+  const xs = drawn.flatMap((s) => [s.rows[0][0], s.rows[s.rows.length - 1][0]]);
+  let x0 = Math.min(...xs), x1 = Math.max(...xs);
+  if (options.end) x1 = Math.max(x1, options.end);
+  if (!(x1 > x0)) { x0 -= 0.5; x1 += 0.5; }
+  let y0 = Infinity, y1 = -Infinity;
+  const smoothed = drawn.map((s) => ({ ...s, raw: s.rows, rows: smooth(s.rows, options.weight) }));
+  for (const s of smoothed) for (const [, mean, low, high] of s.rows)
+    for (const y of options.weight ? [shape(mean)] : [shape(low), shape(high)])
+      if (Number.isFinite(y)) { y0 = Math.min(y0, y); y1 = Math.max(y1, y); }
+  if (options.limit !== undefined) { y0 = Math.min(y0, 0); y1 = Math.max(y1, options.limit * 1.04); }
+  if (!(y1 > y0)) { const pad = Math.abs(y0) * 0.1 || 1; y0 -= pad; y1 += pad; }
+  const margin = (y1 - y0) * 0.05;
+  if (options.limit === undefined) { y0 -= margin; y1 += margin; }
+  const X = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - right);
+  const Y = (y) => height - bottom - ((shape(y) - y0) / (y1 - y0)) * (height - top - bottom);
+  const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": options.label || "curve" });
+  for (const y of ticks(y0, y1, options.small ? 3 : 5)) {
+    const at = height - bottom - ((y - y0) / (y1 - y0)) * (height - top - bottom);
+    root.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: at, y2: at }));
+    root.append(svg("text", { x: left - 8, y: at + 4, "text-anchor": "end" }, number(options.log ? 10 ** y : y)));
+  }
+  for (const x of ticks(x0, x1, Math.max(2, Math.floor(width / (options.small ? 110 : 130))), options.time))
+    root.append(svg("text", { x: X(x), y: height - 4, "text-anchor": "middle" }, options.time ? clock(x) : number(x)));
+  const path = (rows, at) => {
+    let text = "", pen = "M";
+    for (const row of rows) {
+      const y = Y(row[at]);
+      if (!Number.isFinite(y)) { pen = "M"; continue; }
+      text += `${pen}${X(row[0]).toFixed(1)} ${y.toFixed(1)}`;
+      pen = "L";
+    }
+    return text;
+  };
+  for (const s of smoothed) {
+    const many = s.raw.some(([, , low, high]) => high > low);
+    if (options.weight) root.append(svg("path", { class: `raw ${s.tone}`, d: path(s.raw, 1) }));
+    else if (many && !options.log) {
+      const up = path(s.rows, 3), down = path([...s.rows].reverse(), 2).replace("M", "L");
+      root.append(svg("path", { class: `band ${s.tone}`, d: `${up}${down}Z` }));
+    }
+    root.append(svg("path", { class: `line ${s.tone}`, d: path(s.rows, 1) }));
+  }
+  if (options.limit !== undefined) {
+    root.append(svg("line", { class: "limit", x1: left, x2: width - right, y1: Y(options.limit), y2: Y(options.limit) }));
+    root.append(svg("text", { x: left + 6, y: Y(options.limit) - 5 }, "budget " + number(options.limit)));
+  }
+  place.replaceChildren(root);
+  if (!options.small && smoothed.length) pointer(place, root, smoothed, { left, right, top, bottom, width, height, x0, x1, X, Y }, options);
+}
+
+function pointer(place, root, series, box, options) {
+  const tip = document.createElement("div");
+  tip.className = "tip";
+  tip.hidden = true;
+  place.append(tip);
+  const cross = svg("line", { class: "cross", y1: box.top, y2: box.height - box.bottom, visibility: "hidden" });
+  const brush = svg("rect", { class: "brush", y: box.top, height: box.height - box.top - box.bottom, width: 0 });
+  root.append(cross, brush);
+  const at = (event) => {
+    const area = root.getBoundingClientRect();
+    const inside = ((event.clientX - area.left) / area.width) * box.width;
+    return Math.min(box.width - box.right, Math.max(box.left, inside));
+  };
+  const value = (pixel) => box.x0 + ((pixel - box.left) / (box.width - box.left - box.right)) * (box.x1 - box.x0);
+  let from = null;
+  root.addEventListener("pointermove", (event) => {
+    const pixel = at(event), x = value(pixel);
+    cross.setAttribute("x1", pixel);
+    cross.setAttribute("x2", pixel);
+    cross.setAttribute("visibility", "visible");
+    if (from !== null) {
+      brush.setAttribute("x", Math.min(from, pixel));
+      brush.setAttribute("width", Math.abs(pixel - from));
+    }
+    tip.replaceChildren(...series.map((s) => {
+      const row = s.rows.reduce((best, each) => (Math.abs(each[0] - x) < Math.abs(best[0] - x) ? each : best));
+      const line = document.createElement("div"), dot = document.createElement("i");
+      line.className = "key";
+      dot.className = s.tone;
+      line.append(dot, `${s.name}: ${number(row[1])} at ${options.time ? clock(row[0]) : number(row[0])}`);
+      return line;
+    }));
+    tip.hidden = false;
+    tip.style.left = `${Math.min(pixel + 14, box.width - tip.offsetWidth - 4)}px`;
+    tip.style.top = `${box.top + 4}px`;
+  });
+  root.addEventListener("pointerleave", () => { tip.hidden = true; cross.setAttribute("visibility", "hidden"); });
+  root.addEventListener("pointerdown", (event) => { if (event.pointerType === "mouse") { from = at(event); root.setPointerCapture(event.pointerId); } });
+  root.addEventListener("pointerup", (event) => {
+    const to = at(event);
+    if (from !== null && Math.abs(to - from) > 6 && options.zoom) options.zoom(value(Math.min(from, to)), value(Math.max(from, to)));
+    from = null;
+    brush.setAttribute("width", 0);
+  });
+  root.addEventListener("dblclick", () => options.zoom && options.zoom(null, null));
+}
+
+// rows: [time, width, part, part, …]; parts name the classes of their colours.
+export function bars(place, rows, parts) {
+  const width = Math.max(260, place.clientWidth || 600), height = 200, left = 44, bottom = 22;
+  const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": "where the time went" });
+  for (const share of [0, 0.5, 1]) {
+    const y = 8 + (1 - share) * (height - bottom - 8);
+    root.append(svg("line", { class: "grid", x1: left, x2: width, y1: y, y2: y }));
+    root.append(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, `${share * 100} %`));
+  }
+  const first = rows[0][0], last = rows[rows.length - 1][0] + rows[0][1];
+  const X = (time) => left + ((time - first) / Math.max(1, last - first)) * (width - left);
+  let labelled = -100;
+  for (const [time, wide, ...spent] of rows) {
+    const x = X(time), total = spent.reduce((a, b) => a + b, 0) || 1;
+    const size = Math.max(1, Math.min(46, X(time + wide) - x - 1));
+    let up = 0;
+    const group = svg("g");
+    parts.forEach((part, at) => {
+      const tall = (spent[at] / total) * (height - bottom - 8);
+      group.append(svg("rect", { class: `part c-${part}`, x, width: size, y: height - bottom - up - tall, height: Math.max(0, tall) }));
+      up += tall;
+    });
+    group.append(svg("title", {}, `${clock(time)}  ` + parts.map((p, at) => `${p} ${spent[at].toFixed(1)} s`).join(", ")));
+    root.append(group);
+    if (x - labelled > 70 && x < width - 30) { root.append(svg("text", { x, y: height - 4 }, clock(time))); labelled = x; }
+  }
+  place.replaceChildren(root);
+}
+
+export function spark(values) {
+  const root = svg("svg", { class: "spark c0", viewBox: "0 0 96 26", "aria-hidden": "true" });
+  const good = values.filter(Number.isFinite);
+  if (good.length < 2) return root;
+  const low = Math.min(...good), high = Math.max(...good), span = high - low || 1;
+  const d = good.map((y, at) => `${at ? "L" : "M"}${((at / (good.length - 1)) * 94 + 1).toFixed(1)} ${(24 - ((y - low) / span) * 22).toFixed(1)}`).join("");
+  root.append(svg("path", { class: "line", d }));
+  return root;
+}
