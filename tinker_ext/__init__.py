@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         UnprocessableEntityError,
         UnsafeToRetryError,
     )
+    from tinker_ext.observe.sample_log import SampleLog
     from tinker_ext.runs import Run
     from tinker_ext.types import (
         AdamOptimizerConfig,
@@ -145,6 +146,7 @@ __all__ = [
     "RestClient",
     "RetryConfig",
     "Run",
+    "SampleLog",
     "SampleResponse",
     "SampledProvenanceSpan",
     "SampledSequence",
@@ -182,6 +184,7 @@ _HOMES = {
     "RestClient": "clients.rest",
     "RetryConfig": "core.retry_config",
     "Run": "runs",
+    "SampleLog": "observe.sample_log",
     "SamplingClient": "clients.sampling",
     "ServiceClient": "clients.service",
     "TrainingClient": "clients.training",

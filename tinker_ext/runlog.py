@@ -66,7 +66,8 @@ since 1970), ``attempts``, ``retries``, ``cause`` of the last retry, ``state``, 
 ``time``: where the ``seconds`` before this line went. Each moment counts once, for what the oldest
 pending call was doing: ``server`` (the server works on it), ``queue`` (it is held back: by the
 server's queue, by a limit on requests, or by earlier calls), ``network`` (it is being sent, or sent
-again after a failure), ``us`` (no call was pending: the program itself was at work).
+again after a failure), ``us`` (no call was pending: the program itself was at work). ``totals`` as
+in ``step``.
 
 ``session_start``: ``version`` of the format, ``client`` version, ``budget`` (the limits that are
 set) and ``currency`` of the prices. ``session_end``: ``seconds``, ``status`` and ``totals``.

@@ -112,7 +112,7 @@ def _record(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
             f"run_log must be a file, a directory or a RunLog, not {type(run_log).__name__}."
         )
     log = run_log if isinstance(run_log, RunLog) else RunLog(run_log)
-    waits = Waits(log, workspace.runtime, workspace.watchers.live)
+    waits = Waits(log, workspace.runtime, workspace.watchers.live, ledger.totals)
     recorder = Recorder(log, ledger, waits)
     workspace.link.observers.add(recorder)
     workspace.closers.append(recorder.aclose)

@@ -14,6 +14,7 @@ import orjson
 from tinker_ext import forks
 
 DEFAULT_NAME = "metrics.jsonl"
+FILE_SUFFIXES = (".jsonl", ".ndjson", ".json", ".log", ".txt")
 
 VERSION = 1
 """Of the format; a line that says another one may mean something else."""
@@ -26,12 +27,14 @@ class RunLog:
     that fails (a full disk) is reported once and stops nothing.
 
     Args:
-        path: The file, or a directory in which ``metrics.jsonl`` is kept.
+        path: The file, or a directory in which ``metrics.jsonl`` is kept. A path that does not
+            exist yet is a file when its name ends like one, for example in ``.jsonl``.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         path = Path(path)
-        self.path = path / DEFAULT_NAME if path.is_dir() else path
+        is_file = path.is_file() or (path.suffix in FILE_SUFFIXES and not path.is_dir())
+        self.path = path if is_file else path / DEFAULT_NAME
         self._lock = forks.lock()
         self._file: int | None = None
         self._broken = False
@@ -123,7 +126,8 @@ def encode(record: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(record, _plain, _OPTIONS)
     except TypeError:  # half a surrogate pair in a text, or an integer of more than 64 bits
-        return f"{json.dumps(record, default=_plain, skipkeys=True)}\n".encode()
+        text = json.dumps(record, default=_plain, skipkeys=True, ensure_ascii=False)
+        return f"{text}\n".encode("utf-8", "replace")
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -54,14 +54,22 @@ class Waits:
         run_log: Where to.
         runtime: Clock and timers.
         live: Calls under way, by number.
+        totals: Gives what was used so far, written with the time.
     """
 
-    def __init__(self, run_log: RunLog, runtime: Runtime, live: Mapping[int, Call]) -> None:
+    def __init__(
+        self,
+        run_log: RunLog,
+        runtime: Runtime,
+        live: Mapping[int, Call],
+        totals: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
         self.session_id: str | None = None
         self._log = run_log
         self._runtime = runtime
         self.clock = runtime.time
         self._live = live
+        self._totals = totals
         self._lock = forks.lock()
         self._pending: dict[int, tuple[OperationStarted, Call]] = {}
         self._lanes: dict[str, str] = {}
@@ -138,7 +146,9 @@ class Waits:
         total = round(sum(self._spent.values()), 4)
         self._spent = dict.fromkeys(KINDS, 0.0)
         if total:
-            self._log.write("time", session=self.session_id, seconds=total, **spent)
+            self._log.write(
+                "time", session=self.session_id, seconds=total, **spent, totals=self._totals()
+            )
 
     def _tick(self) -> None:
         with self._lock:
