@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from .codec import MOMENT, Codec, Tag, expected
 from .errors import ParseError
@@ -16,7 +16,8 @@ from .errors import ParseError
 __all__ = ["Field", "Layout", "Model", "one_of"]
 
 _MISSING: Any = object()
-_BUILT: tuple[tuple[str, ...], tuple[str, ...], dict[str, str]] = ((), (), {})
+# Attribute, key, whether None is written as null, whether a value may be left out, how to write it.
+Row = tuple[str, str, bool, Callable[[Any], bool] | None, Callable[[Any], Any] | None]
 
 
 @frozen
@@ -78,12 +79,13 @@ class Field:
 
 @frozen
 class Layout:
-    """The fields of one model, prepared for reading."""
+    """The fields of one model, prepared for reading and for writing."""
 
     fields: tuple[Field, ...]
     keys: frozenset[str]
     required: frozenset[str]
     tags: dict[str, Tag]
+    rows: tuple[Row, ...]
 
     @classmethod
     def of(cls, fields: tuple[Field, ...]) -> Layout:
@@ -93,6 +95,18 @@ class Layout:
             frozenset(item.key for item in fields),
             frozenset(item.key for item in fields if item.required),
             {item.key: item.codec for item in fields if isinstance(item.codec, Tag)},
+            tuple(
+                (
+                    item.name,
+                    item.key,
+                    item.required or item.null_matters,
+                    None
+                    if item.required or item.always or type(item.codec) is Tag
+                    else item.is_default,
+                    None if item.codec.verbatim else item.write,
+                )
+                for item in fields
+            ),
         )
 
     def match(self, value: dict[str, Any]) -> tuple[bool, int] | None:
@@ -204,29 +218,53 @@ class Model:
             and tags, those that are always sent, and the others that differ from their default.
         """
         wire = self._wire
-        built = wire is None
-        present, nulls, texts = wire or _BUILT
         out: dict[str, Any] = {}
-        for item in self._layout().fields:
-            key = item.key
-            value = getattr(self, item.name)
-            if not item.required and key not in present:
+        if wire is None:
+            for name, key, null, default, write in self._layout().rows:
+                value = getattr(self, name)
                 if value is None:
-                    if not (item.null_matters and built):
+                    if null:
+                        out[key] = None
+                elif default is None or not default(value):
+                    out[key] = value if write is None else write(value)
+        else:
+            present, nulls, texts = wire
+            for item in self._layout().fields:
+                key = item.key
+                value = getattr(self, item.name)
+                if not item.required and key not in present:
+                    if value is None or item.always or type(item.codec) is Tag:
                         continue
-                elif (
-                    not built if item.always or type(item.codec) is Tag else item.is_default(value)
-                ):
-                    continue
-            if value is None or key in nulls:
-                out[key] = None
-            elif key in texts:
-                out[key] = texts[key]
-            else:
-                out[key] = item.write(value)
+                    if item.is_default(value):
+                        continue
+                if value is None or key in nulls:
+                    out[key] = None
+                elif key in texts:
+                    out[key] = texts[key]
+                else:
+                    out[key] = item.write(value)
         if self.additional_properties:
             out.update(self.additional_properties)
         return out
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _names(type(self))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A record pickled by an older release lacks the fields that came since.
+        absent = {item.name: item for item in self._layout().fields}
+        for name in _names(type(self)):
+            if name in state:
+                value = state[name]
+            elif name in absent:
+                value = absent[name].absent()
+            else:
+                value = {} if name == "additional_properties" else None
+            object.__setattr__(self, name, value)
+
+
+def _names(cls: Any) -> list[str]:
+    return [item.name for item in fields(cls)]
 
 
 def one_of(*values: str | int) -> Callable[[Any, Any, Any], None]:

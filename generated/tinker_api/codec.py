@@ -53,6 +53,10 @@ class Codec(Protocol):
     def plain(self) -> bool:
         """Whether the Python value *is* the JSON value, so that nothing is ever copied."""
 
+    @property
+    def verbatim(self) -> bool:
+        """Whether `write` returns what it is given."""
+
     def read(self, value: Any) -> Any:
         """Turn a JSON value into the Python value or raise ParseError."""
 
@@ -67,6 +71,7 @@ class _Scalar:
     what: str
     kinds: frozenset[type]
     plain: bool = True
+    verbatim: bool = True
 
     def read(self, value: Any) -> Any:
         if type(value) not in self.kinds:
@@ -89,6 +94,7 @@ class _Integer(_Scalar):
 @frozen
 class _Anything:
     plain: bool = True
+    verbatim: bool = False
 
     def read(self, value: Any) -> Any:
         return value
@@ -109,6 +115,7 @@ class _Moment:
     """A date-time string as `datetime`; `Model` keeps the original text for the way back."""
 
     plain: bool = False
+    verbatim: bool = False
 
     def read(self, value: Any) -> datetime.datetime:
         if type(value) is not str:
@@ -131,6 +138,7 @@ class Tag:
 
     value: str | int | float | bool
     plain: bool = True
+    verbatim: bool = True
 
     def read(self, value: Any) -> Any:
         if type(value) is not type(self.value) or value != self.value:
@@ -147,6 +155,7 @@ class Nullable:
 
     item: Codec
     plain: bool = field(init=False)
+    verbatim: bool = False
 
     @plain.default
     def _is_plain(self) -> bool:
@@ -165,6 +174,7 @@ class Array:
 
     item: Codec
     plain: bool = field(init=False)
+    verbatim: bool = False
 
     @plain.default
     def _is_plain(self) -> bool:
@@ -214,6 +224,7 @@ class Table:
 
     item: Codec
     plain: bool = field(init=False)
+    verbatim: bool = False
 
     @plain.default
     def _is_plain(self) -> bool:
@@ -252,6 +263,7 @@ class Object:
 
     model: type[Model]
     plain: bool = False
+    verbatim: bool = False
 
     def read(self, value: Any) -> Any:
         return self.model.from_dict(value)
@@ -282,6 +294,7 @@ class Choice:
     aliases: tuple[tuple[str, type[Model]], ...] = ()
     empty: tuple[type[Model], ...] = ()
     plain: bool = field(init=False)
+    verbatim: bool = False
     _marks: dict[type[Model], _Marks] = field(factory=dict, init=False, eq=False, repr=False)
 
     @plain.default

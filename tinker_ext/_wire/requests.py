@@ -37,7 +37,7 @@ def create_model(
         "model_seq_id": model_seq_id,
         "base_model": base_model,
         **_given(user_metadata=user_metadata),
-        "lora_config": _given(**attrs.asdict(lora)),
+        "lora_config": lora.to_dict(),
         **_given(optimizer_config=None if optimizer is None else record_of(optimizer)),
         "type": "create_model",
     }
@@ -46,18 +46,7 @@ def create_model(
 def optim_step(model_id: str, params: OptimParams) -> dict[str, Any]:
     """Body of optim_step, without its seq_id."""
     if isinstance(params, AdamParams):
-        adam = {
-            "learning_rate": params.learning_rate,
-            "beta1": params.beta1,
-            "beta2": params.beta2,
-            "eps": params.eps,
-        }
-        # Keys of the second era: a strict server of the first does not know them.
-        if params.weight_decay:
-            adam["weight_decay"] = params.weight_decay
-        if params.grad_clip_norm:
-            adam["grad_clip_norm"] = params.grad_clip_norm
-        return {"adam_params": adam, "model_id": model_id, "type": "optim_step"}
+        return {"adam_params": params.to_dict(), "model_id": model_id, "type": "optim_step"}
     return {"optimizer_params": record_of(params), "model_id": model_id, "type": "optim_step"}
 
 
@@ -197,18 +186,5 @@ def _add_options(body: dict[str, Any], options: SampleOptions) -> None:
 
 
 def sampling_params(params: SamplingParams) -> dict[str, Any]:
-    """JSON of the sampling parameters; a single stop text travels as a list."""
-    stop = params.stop
-    body: dict[str, Any] = {
-        "temperature": params.temperature,
-        "top_k": params.top_k,
-        "top_p": params.top_p,
-    }
-    if params.max_tokens is not None:
-        body["max_tokens"] = params.max_tokens
-    if params.seed is not None:
-        body["seed"] = params.seed
-    if stop is not None:
-        # A list says the same, and some servers take nothing else.
-        body["stop"] = [stop] if isinstance(stop, str) else stop
-    return body
+    """JSON of the sampling parameters."""
+    return params.to_dict()

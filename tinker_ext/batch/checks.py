@@ -11,7 +11,7 @@ from tinker_ext import tensors
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.chunks import EncodedTextChunk
 from tinker_ext.types.datum import Datum
-from tinker_ext.types.enums import LOSS_FN_TYPES
+from tinker_ext.types.enums import LOSS_FN_TYPES, nearest
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.tensor_data import TensorData
 
@@ -69,7 +69,10 @@ def check_batch(
         InvalidInputError: Says which datum and which input is wrong.
     """
     if loss_fn not in LOSS_FN_TYPES:
-        raise InvalidInputError(f"Unknown loss_fn {loss_fn!r}. Known: {', '.join(LOSS_FN_TYPES)}.")
+        raise InvalidInputError(
+            f"Unknown loss_fn {loss_fn!r}{nearest(str(loss_fn), LOSS_FN_TYPES)}"
+            f" Known: {', '.join(LOSS_FN_TYPES)}."
+        )
     if loss_fn_config is not None:
         _check_config(loss_fn, loss_fn_config)
     if not isinstance(data, (list, tuple)):
@@ -124,7 +127,7 @@ def _check_datum(
 ) -> None:
     # Runs for every datum of every batch: names are put into words only for an error.
     inputs = datum.loss_fn_inputs
-    for name in REQUIRED_INPUTS[loss_fn]:
+    for name in REQUIRED_INPUTS.get(loss_fn, ()):
         if name not in inputs:
             missing = [each for each in REQUIRED_INPUTS[loss_fn] if each not in inputs]
             raise InvalidInputError(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Self
 
 import attrs
+from tinker_api import models
 
 from tinker_ext import paths
 from tinker_ext.types.enums import CheckpointType
@@ -40,24 +41,18 @@ class ParsedCheckpointTinkerPath:
         )
 
 
-@attrs.frozen(kw_only=True)
-class SaveWeightsResponse:
+@attrs.frozen(kw_only=True, getstate_setstate=False)
+class SaveWeightsResponse(models.SaveWeightsResponse):
     """Where a training checkpoint was saved."""
-
-    path: str
-    type: Literal["save_weights"] | None = None
 
     def get_console_url(self) -> str:
         """Console page of the checkpoint."""
         return paths.checkpoint_url(self.path)
 
 
-@attrs.frozen(kw_only=True)
-class SaveWeightsForSamplerResponse:
+@attrs.frozen(kw_only=True, getstate_setstate=False)
+class SaveWeightsForSamplerResponse(models.SaveWeightsForSamplerResponse):
     """Where a sampler checkpoint was saved."""
-
-    path: str
-    type: Literal["save_weights_for_sampler"] | None = None
 
     def get_console_url(self) -> str:
         """Console page of the checkpoint."""

@@ -1,36 +1,50 @@
-"""Names with a fixed set of values: closed in requests, tolerant in responses."""
+"""Names with a fixed set of values, those of requests as the document lists them."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
-LossFnType: TypeAlias = Literal[
-    "cross_entropy",
-    "importance_sampling",
-    "ppo",
-    "cispo",
-    "dro",
-    "gspo",
-    "stable_reinforce",
-    "custom",
+from tinker_api.arguments import nearest
+from tinker_api.models import (
+    IMAGE_FORMAT_VALUES,
+    LOSS_FN_TYPE_VALUES,
+    CustomLossInputRank,
+    EventType,
+    ImageFormat,
+    LossFnType,
+    Severity,
+    TensorDtype,
+)
+
+__all__ = [
+    "IMAGE_FORMATS",
+    "LOSS_FN_TYPES",
+    "CheckpointType",
+    "ClientSessionFinishReasonType",
+    "CustomLossInputRank",
+    "EventType",
+    "ImageFormat",
+    "LossFnType",
+    "ModelID",
+    "QueueState",
+    "RequestErrorCategory",
+    "RequestID",
+    "Severity",
+    "StopReason",
+    "TensorDtype",
+    "nearest",
 ]
-TensorDtype: TypeAlias = Literal["int64", "float32"]
+
 StopReason: TypeAlias = Literal["length", "stop"]
-Severity: TypeAlias = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
-EventType: TypeAlias = Literal[
-    "SESSION_START", "SESSION_END", "UNHANDLED_EXCEPTION", "GENERIC_EVENT"
-]
 CheckpointType: TypeAlias = Literal["training", "sampler", "external"]
-ImageFormat: TypeAlias = Literal["png", "jpeg"]
 ClientSessionFinishReasonType: TypeAlias = Literal["success", "errored", "interrupted"]
-CustomLossInputRank: TypeAlias = Literal[0, 1, 2]
 # Plain strings on the wire; the official SDK exports these two names as `str`.
 ModelID = str
 RequestID = str
 
-LOSS_FN_TYPES: tuple[str, ...] = get_args(LossFnType)
-IMAGE_FORMATS: tuple[str, ...] = get_args(ImageFormat)
+LOSS_FN_TYPES: tuple[str, ...] = LOSS_FN_TYPE_VALUES
+IMAGE_FORMATS: tuple[str, ...] = IMAGE_FORMAT_VALUES
 
 
 class RequestErrorCategory(StrEnum):

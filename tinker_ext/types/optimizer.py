@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from typing import Any, Literal, TypeAlias, Union
 
 import attrs
+from tinker_api import models
 
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.numbers import finite, integer_field, number_field, whole
+from tinker_ext.types.records import Record, follow
 
 
 def _tag(name: Any) -> Any:
@@ -37,7 +40,7 @@ def _rank(value: Any) -> int:
     return whole("rank", least=1)(value)
 
 
-class _Open:
+class _Open(metaclass=ABCMeta):
     """A tagged record that keeps every keyword it is given.
 
     Optimizer families are an open set: a server may know one that this package does not.
@@ -99,19 +102,8 @@ class OptimParamsBase(_Open):
     __slots__ = ()
 
 
-@attrs.frozen
-class _Sent:
-    """Gives a record the form in which generated requests embed it."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The object as it is sent: every field that has a value."""
-        fields = attrs.fields_dict(type(self))
-        values = {name: getattr(self, name) for name in fields}
-        return {name: value for name, value in values.items() if value is not None}
-
-
-@attrs.frozen(kw_only=True)
-class AdamParams(_Sent):
+@attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
+class AdamParams(Record, models.AdamParams):
     """Parameters of one AdamW step.
 
     Args:
@@ -131,8 +123,8 @@ class AdamParams(_Sent):
     grad_clip_norm: float = number_field("grad_clip_norm", 0.0)
 
 
-@attrs.frozen(kw_only=True)
-class DimuonParams(_Sent):
+@attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
+class DimuonParams(Record, models.DimuonParams):
     """Parameters of one Dimuon step."""
 
     type: Literal["dimuon"] = _tag("dimuon")
@@ -141,23 +133,23 @@ class DimuonParams(_Sent):
     beta1: float = number_field("beta1", 0.9, least=0, below=1)
 
 
-@attrs.frozen(kw_only=True)
-class AdamOptimizerConfig(_Sent):
+@attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
+class AdamOptimizerConfig(Record, models.AdamOptimizerConfig):
     """Train with AdamW (the default)."""
 
     type: Literal["adamw"] = _tag("adamw")
 
 
-@attrs.frozen(kw_only=True)
-class DimuonOptimizerConfig(_Sent):
+@attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
+class DimuonOptimizerConfig(Record, models.DimuonOptimizerConfig):
     """Train with Dimuon."""
 
     type: Literal["dimuon"] = _tag("dimuon")
     version: Literal[1] = _tag(1)
 
 
-@attrs.frozen(kw_only=True)
-class LoraConfig(_Sent):
+@attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
+class LoraConfig(Record, models.LoraConfig):
     """Size and placement of a LoRA adapter.
 
     Args:
@@ -174,6 +166,11 @@ class LoraConfig(_Sent):
     train_mlp: bool = _flag("train_mlp")
     train_attn: bool = _flag("train_attn")
 
+
+# The families that have a class of their own are members of the open set all the same.
+OptimParamsBase.register(DimuonParams)
+OptimizerConfigBase.register(AdamOptimizerConfig)
+OptimizerConfigBase.register(DimuonOptimizerConfig)
 
 OptimParams: TypeAlias = Union[AdamParams, DimuonParams, OptimParamsBase]  # noqa: UP007
 OptimizerConfig: TypeAlias = Union[  # noqa: UP007

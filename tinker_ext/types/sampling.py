@@ -9,10 +9,12 @@ from typing import Any, Literal, TypeAlias, cast
 import attrs
 import numpy as np
 import numpy.typing as npt
+from tinker_api import models
 
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.enums import StopReason
 from tinker_ext.types.numbers import integer_field, number_field
+from tinker_ext.types.records import Record, follow
 from tinker_ext.types.tensor_data import TensorData
 
 TopkList: TypeAlias = list[list[tuple[int, float]] | None]
@@ -49,8 +51,8 @@ def _stop_token(token: int) -> int:
     return token
 
 
-@attrs.frozen(kw_only=True)
-class SamplingParams:
+@attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
+class SamplingParams(Record, models.SamplingParams):
     """How to sample.
 
     Args:
@@ -68,10 +70,20 @@ class SamplingParams:
 
     max_tokens: int | None = integer_field("max_tokens", None, least=0)
     seed: int | None = integer_field("seed", None)
-    stop: str | Sequence[str] | Sequence[int] | None = attrs.field(default=None, converter=_stop)
+    stop: str | Sequence[str] | Sequence[int] | None = attrs.field(  # type: ignore[assignment]
+        default=None, converter=_stop
+    )
     temperature: float = number_field("temperature", 1, least=0)
     top_k: int = integer_field("top_k", -1, least=-1)
     top_p: float = number_field("top_p", 1, least=0, most=1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object as it is sent; a single stop text travels as a list."""
+        sent = super().to_dict()
+        if isinstance(self.stop, str):
+            # A list says the same, and some servers take nothing else.
+            sent["stop"] = [self.stop]
+        return sent
 
 
 @attrs.frozen(eq=False)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["AccessibleSearchOwner"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class AccessibleSearchOwner(Model):
     """All sessions the caller may see. Era 0.36.0 only.
 

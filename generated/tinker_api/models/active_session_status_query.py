@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ActiveSessionStatusQuery"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ActiveSessionStatusQuery(Model):
     """Matches sessions that are still running. Era 0.36.0 only.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["AdamOptimizerConfig"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class AdamOptimizerConfig(Model):
     """Chooses the AdamW family of optimizers. Era 0.36.0 only.
 

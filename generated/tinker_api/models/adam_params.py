@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["AdamParams"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class AdamParams(Model):
     """Step settings of AdamW. Era 0.4.1 leaves out whatever the caller did not choose; era 0.36.0
     always sends every key, and writes null for a number that is not finite, which a server

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ApiKeyDetails"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ApiKeyDetails(Model):
     """Owner of a key. Era 0.36.0 only.
 

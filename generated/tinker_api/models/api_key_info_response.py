@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ApiKeyInfoResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ApiKeyInfoResponse(Model):
     """What is known about the key the call was made with. Era 0.36.0 only.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ApiKeyOrgDetails"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ApiKeyOrgDetails(Model):
     """Organization that owns a key. Era 0.36.0 only.
 

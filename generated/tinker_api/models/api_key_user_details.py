@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ApiKeyUserDetails"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ApiKeyUserDetails(Model):
     """User who made a key. Era 0.36.0 only.
 

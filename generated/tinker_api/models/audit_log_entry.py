@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["AuditLogEntry"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class AuditLogEntry(Model):
     """One event of the audit log. Era 0.36.0 only.
 

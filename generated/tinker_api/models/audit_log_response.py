@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["AuditLogResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class AuditLogResponse(Model):
     """Events of the audit log. Era 0.36.0 only.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["AuthTokenRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class AuthTokenRequest(Model):
     """Empty body of the token exchange; the credential itself is in the X-API-Key header. Era
     0.36.0 only.

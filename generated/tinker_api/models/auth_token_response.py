@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["AuthTokenResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class AuthTokenResponse(Model):
     """Short-lived token bought with a long-lived credential. Era 0.36.0 only.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["BillingUsageEvent"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class BillingUsageEvent(Model):
     """Usage of one kind in one span of time. Era 0.36.0 only.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["BillingUsageResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class BillingUsageResponse(Model):
     """Usage of the organization in a period. Era 0.36.0 only.
 

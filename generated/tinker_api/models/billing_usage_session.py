@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["BillingUsageSession"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class BillingUsageSession(Model):
     """What a usage report says about a session. Era 0.36.0 only.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["CancelFutureRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CancelFutureRequest(Model):
     """Gives up a queued request. Era 0.36.0 only.
 

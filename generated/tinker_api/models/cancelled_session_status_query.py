@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["CancelledSessionStatusQuery"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CancelledSessionStatusQuery(Model):
     """Matches sessions the server or an administrator ended. Era 0.36.0 only.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoint"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class Checkpoint(Model):
     """One saved checkpoint.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointArchiveUrlResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CheckpointArchiveUrlResponse(Model):
     """Where to download a checkpoint as one archive. Never sent over HTTP: the client builds it
     from the headers of a redirect. Era 0.4.1 only.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointBillingEvent"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CheckpointBillingEvent(Model):
     """Checkpoints saved. Era 0.36.0 only.
 

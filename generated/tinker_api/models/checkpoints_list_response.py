@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointsListResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CheckpointsListResponse(Model):
     """Checkpoints of a run, or of the caller with a page position.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientConfigRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ClientConfigRequest(Model):
     """Names the client version for which settings are wanted. Era 0.36.0 only.
 

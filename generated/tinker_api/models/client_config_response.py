@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientConfigResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ClientConfigResponse(Model):
     """Settings the server hands to a starting client. Every field has a default, so an empty
     object is a full answer. Era 0.36.0 only.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientDynamicConfigResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ClientDynamicConfigResponse(Model):
     """Settings that may change during a session and are fetched again at intervals. Era 0.36.0
     only.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientFinishedSessionStatusQuery"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ClientFinishedSessionStatusQuery(Model):
     """Matches sessions their client declared finished. Era 0.36.0 only.
 

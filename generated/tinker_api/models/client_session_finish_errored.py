@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientSessionFinishErrored"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ClientSessionFinishErrored(Model):
     """The work ended with an error. Era 0.36.0 only.
 

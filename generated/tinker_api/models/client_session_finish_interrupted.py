@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientSessionFinishInterrupted"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ClientSessionFinishInterrupted(Model):
     """The work was broken off by the user. Era 0.36.0 only.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientSessionFinishSuccess"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ClientSessionFinishSuccess(Model):
     """The work was completed. Era 0.36.0 only.
 

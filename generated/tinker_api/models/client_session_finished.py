@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ClientSessionFinished"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ClientSessionFinished(Model):
     """The client declared the session finished. Era 0.36.0 only.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CopyWeightsRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CopyWeightsRequest(Model):
     """Copies a checkpoint into another project or under a model of the session; answered at once.
     Era 0.36.0 only.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["CopyWeightsResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CopyWeightsResponse(Model):
     """Where the copy is. Era 0.36.0 only.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["CreateCustomLossRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CreateCustomLossRequest(Model):
     """Uploads a loss as a graph of operations, so that the server can compute it; answered with a
     future. Era 0.36.0 only.

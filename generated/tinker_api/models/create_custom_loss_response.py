@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CreateCustomLossResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CreateCustomLossResponse(Model):
     """Result of uploading a custom loss. Era 0.36.0 only.
 

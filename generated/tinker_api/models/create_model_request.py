@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CreateModelRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CreateModelRequest(Model):
     """Creates a trainable model on top of a base model; answered with a future.
 

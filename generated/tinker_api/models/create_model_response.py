@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CreateModelResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CreateModelResponse(Model):
     """Result of creating a model.
 

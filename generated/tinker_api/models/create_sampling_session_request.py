@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CreateSamplingSessionRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CreateSamplingSessionRequest(Model):
     """Asks for a sampler over a base model or over saved sampler weights; give exactly one of the
     two.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CreateSamplingSessionResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CreateSamplingSessionResponse(Model):
     """Id under which samples are requested from now on.
 

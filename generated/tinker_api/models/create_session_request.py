@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["CreateSessionRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CreateSessionRequest(Model):
     """Opens a session: the unit a client keeps alive with heartbeats and under which models and
     samplers are created.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CreateSessionResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CreateSessionResponse(Model):
     """Id of the new session, with up to three notices meant for the user's log.
 

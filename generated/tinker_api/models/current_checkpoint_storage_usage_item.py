@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CurrentCheckpointStorageUsageItem"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CurrentCheckpointStorageUsageItem(Model):
     """Checkpoint storage of one user in one project. Era 0.36.0 only.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CurrentCheckpointStorageUsageResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CurrentCheckpointStorageUsageResponse(Model):
     """Storage that checkpoints take now. Era 0.36.0 only.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Cursor"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class Cursor(Model):
     """Page position of a list.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CustomLossGraph"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CustomLossGraph(Model):
     """The operations of a custom loss. Era 0.36.0 only.
 

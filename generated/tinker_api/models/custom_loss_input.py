@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CustomLossInput"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CustomLossInput(Model):
     """One tensor a custom loss takes. Era 0.36.0 only.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["CustomLossNode"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class CustomLossNode(Model):
     """One operation of a custom loss. Era 0.36.0 only.
 

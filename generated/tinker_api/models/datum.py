@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Datum"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class Datum(Model):
     """One training example: what the model reads and what the loss needs.
 

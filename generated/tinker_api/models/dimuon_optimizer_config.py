@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["DimuonOptimizerConfig"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class DimuonOptimizerConfig(Model):
     """Chooses the Dimuon family of optimizers. Era 0.36.0 only.
 

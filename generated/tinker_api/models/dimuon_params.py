@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["DimuonParams"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class DimuonParams(Model):
     """Step settings of Dimuon. Era 0.36.0 only.
 

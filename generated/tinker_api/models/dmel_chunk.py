@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["DmelChunk"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class DmelChunk(Model):
     """A piece of audio as a serialized array of mel features. Era 0.36.0 only.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["EncodedTextChunk"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class EncodedTextChunk(Model):
     """A run of token ids.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ErrorBody"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ErrorBody(Model):
     """Body of an answer with an error status. Servers use detail, or error with category, or both;
     proxies in between may send no JSON at all.

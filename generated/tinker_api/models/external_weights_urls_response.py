@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ExternalWeightsUrlsResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ExternalWeightsUrlsResponse(Model):
     """Where to download the files of an external checkpoint. Era 0.36.0 only.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["FailedSessionStatusQuery"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class FailedSessionStatusQuery(Model):
     """Matches sessions that failed. Era 0.36.0 only.
 

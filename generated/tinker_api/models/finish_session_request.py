@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["FinishSessionRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class FinishSessionRequest(Model):
     """Declares a session finished. Era 0.36.0 only.
 

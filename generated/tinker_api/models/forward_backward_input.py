@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ForwardBackwardInput"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ForwardBackwardInput(Model):
     """A batch of training examples and the loss to compute on it.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ForwardBackwardOutput"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ForwardBackwardOutput(Model):
     """Loss values and metrics of one training request, in the JSON form of era 0.4.1; era 0.36.0
     answers in protobuf only.

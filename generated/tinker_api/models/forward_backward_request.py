@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ForwardBackwardRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ForwardBackwardRequest(Model):
     """Computes a loss over a batch and adds its gradients to the model's. This is the JSON form:
     era 0.4.1 sends it; era 0.36.0 sends the same content as protobuf.

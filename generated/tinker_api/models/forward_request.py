@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ForwardRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ForwardRequest(Model):
     """Computes a loss over a batch without gradients. Era 0.4.1 sends it to its own endpoint; era
     0.36.0 has no JSON form and sets a flag in the protobuf training body instead.

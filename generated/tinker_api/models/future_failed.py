@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["FutureFailed"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class FutureFailed(Model):
     """A request that failed; the reason comes with its result. Era 0.36.0 only.
 

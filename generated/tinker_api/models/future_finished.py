@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["FutureFinished"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class FutureFinished(Model):
     """A request whose result can be fetched. Era 0.36.0 only.
 

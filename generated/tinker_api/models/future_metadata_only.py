@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["FutureMetadataOnly"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class FutureMetadataOnly(Model):
     """The result is ready and this large: reserve memory, then ask again without
     allow_metadata_only. Era 0.36.0 only.

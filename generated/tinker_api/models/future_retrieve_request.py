@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["FutureRetrieveRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class FutureRetrieveRequest(Model):
     """Asks for the result of one queued request; the server may hold the call until there is news.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["FuturesRetrieveRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class FuturesRetrieveRequest(Model):
     """Asks for all news since a cursor about the requests of one target. Era 0.36.0 only.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["FuturesRetrieveResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class FuturesRetrieveResponse(Model):
     """Requests that ended since the given cursor. Era 0.36.0 only.
 

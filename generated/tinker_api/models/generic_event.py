@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["GenericEvent"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class GenericEvent(Model):
     """Anything else worth reporting.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["GetBillingUsageRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class GetBillingUsageRequest(Model):
     """Period of a usage report. Sent as query parameters, not as a body. Era 0.36.0 only.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["GetCurrentCheckpointStorageUsageRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class GetCurrentCheckpointStorageUsageRequest(Model):
     """Which checkpoint storage to report. Sent as query parameters, not as a body. Era 0.36.0
     only.

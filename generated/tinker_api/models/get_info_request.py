@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["GetInfoRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class GetInfoRequest(Model):
     """Asks what a model is.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["GetInfoResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class GetInfoResponse(Model):
     """Description of a model, given at once and not through a future.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["GetSamplerResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class GetSamplerResponse(Model):
     """What a sampling session samples from. Era 0.36.0 only.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["GetServerCapabilitiesResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class GetServerCapabilitiesResponse(Model):
     """What the server can do.
 

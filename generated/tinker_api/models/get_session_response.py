@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["GetSessionResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class GetSessionResponse(Model):
     """What a session holds. Era 0.36.0 only.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["HealthResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class HealthResponse(Model):
     """Answer of the liveness probe.
 

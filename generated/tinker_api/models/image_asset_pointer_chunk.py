@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ImageAssetPointerChunk"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ImageAssetPointerChunk(Model):
     """An image stored elsewhere. Not possible in the protobuf training body of era 0.36.0.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ImageChunk"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ImageChunk(Model):
     """An image inside the request.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["JoinSamplingSessionRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class JoinSamplingSessionRequest(Model):
     """Registers one more process as a user of an existing sampling session. Era 0.36.0 only.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["JoinSamplingSessionResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class JoinSamplingSessionResponse(Model):
     """Which user of the sampling session the caller has become. Era 0.36.0 only.
 

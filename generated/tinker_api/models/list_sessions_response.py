@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ListSessionsResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ListSessionsResponse(Model):
     """One page of session ids. Era 0.36.0 only.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LoadWeightsRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class LoadWeightsRequest(Model):
     """Loads a checkpoint into a model; answered with a future. The model is named by model_id with
     seq_id or, in era 0.36.0, created on the way by session_id with model_seq_id.

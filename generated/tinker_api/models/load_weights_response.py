@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["LoadWeightsResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class LoadWeightsResponse(Model):
     """Result of loading weights.
 

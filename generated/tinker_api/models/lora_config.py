@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["LoraConfig"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class LoraConfig(Model):
     """Shape of a LoRA adapter.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ModelData"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ModelData(Model):
     """Architecture facts of a model.
 

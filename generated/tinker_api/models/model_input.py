@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ModelInput"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ModelInput(Model):
     """What a model reads: pieces of text, image or audio in order.
 

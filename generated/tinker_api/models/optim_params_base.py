@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["OptimParamsBase"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class OptimParamsBase(Model):
     """Step settings of an optimizer family this document does not know by name. Its further keys
     are kept and passed on untouched. Era 0.36.0 only.

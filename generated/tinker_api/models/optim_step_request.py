@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["OptimStepRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class OptimStepRequest(Model):
     """Applies the gathered gradients. Exactly one of adam_params and optimizer_params is present.
 

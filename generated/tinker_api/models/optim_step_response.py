@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["OptimStepResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class OptimStepResponse(Model):
     """Result of an optimizer step.
 

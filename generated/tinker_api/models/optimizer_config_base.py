@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["OptimizerConfigBase"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class OptimizerConfigBase(Model):
     """Any optimizer family this document does not know by name. Its further keys are kept and
     passed on untouched. Era 0.36.0 only.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["OwnSearchOwner"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class OwnSearchOwner(Model):
     """Sessions of the caller. Era 0.36.0 only.
 

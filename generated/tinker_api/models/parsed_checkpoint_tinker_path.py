@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ParsedCheckpointTinkerPath"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ParsedCheckpointTinkerPath(Model):
     """The parts of a checkpoint address. Never sent over HTTP: the client builds it.
 

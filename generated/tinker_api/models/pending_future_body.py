@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["PendingFutureBody"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class PendingFutureBody(Model):
     """What a 408 answer to a poll may carry. Every key may be missing, as may the body.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["PromptAltTokens"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class PromptAltTokens(Model):
     """Alternative tokens for each prompt position, as two tensors of the same shape. Only the
     protobuf result carries it; this is its JSON form. Era 0.36.0 only.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["PromptProvenanceSpan"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class PromptProvenanceSpan(Model):
     """Run of tokens taken from the prompt of an earlier sample. Only the protobuf body carries it;
     this is its JSON mapping. Era 0.36.0 only.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ProvenanceSpan"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ProvenanceSpan(Model):
     """Where a run of tokens came from; exactly one of the two keys is present. Only the protobuf
     body carries it; this is its JSON mapping. Era 0.36.0 only.

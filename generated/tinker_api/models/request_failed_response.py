@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["RequestFailedResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class RequestFailedResponse(Model):
     """The queued request failed. Any reply that has the key `error`, even with null, is of this
     type.

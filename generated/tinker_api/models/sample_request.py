@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["SampleRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SampleRequest(Model):
     """Asks for completions of a prompt; answered with a future. The model is named by
     sampling_session_id with seq_id, or by base_model, or by model_path.

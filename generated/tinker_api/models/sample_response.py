@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["SampleResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SampleResponse(Model):
     """Sampled sequences and what was asked about the prompt, in the JSON form of era 0.4.1. Era
     0.36.0 answers in protobuf; the fields it added have the JSON form given here.

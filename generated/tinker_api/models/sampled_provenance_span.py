@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SampledProvenanceSpan"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SampledProvenanceSpan(Model):
     """Run of tokens taken from the sampled part of an earlier sample. Only the protobuf body
     carries it; this is its JSON mapping. Era 0.36.0 only.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SampledSequence"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SampledSequence(Model):
     """One completion.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SamplingParams"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SamplingParams(Model):
     """How tokens are drawn. Unknown keys are ignored.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SamplingPrefillBillingEvent"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SamplingPrefillBillingEvent(Model):
     """Prompt tokens read for sampling. Era 0.36.0 only.
 

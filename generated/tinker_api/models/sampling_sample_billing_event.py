@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SamplingSampleBillingEvent"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SamplingSampleBillingEvent(Model):
     """Tokens sampled. Era 0.36.0 only.
 

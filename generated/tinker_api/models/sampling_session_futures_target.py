@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SamplingSessionFuturesTarget"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SamplingSessionFuturesTarget(Model):
     """Watches the samples of one user of a sampling session. Era 0.36.0 only.
 

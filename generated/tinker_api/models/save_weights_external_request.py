@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SaveWeightsExternalRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SaveWeightsExternalRequest(Model):
     """Saves the model in a form meant for download; answered with a future. Era 0.36.0 only.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SaveWeightsExternalResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SaveWeightsExternalResponse(Model):
     """What a client shows its user after a save for download. Era 0.36.0 only.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SaveWeightsExternalResponseInternal"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SaveWeightsExternalResponseInternal(Model):
     """Result of a save for download as the server sends it. Era 0.36.0 only.
 

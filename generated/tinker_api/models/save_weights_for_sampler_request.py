@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SaveWeightsForSamplerRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SaveWeightsForSamplerRequest(Model):
     """Saves the model for sampling; answered with a future. A path gives a lasting checkpoint; a
     sampling_session_seq_id gives a sampler with weights that last as long as the session.

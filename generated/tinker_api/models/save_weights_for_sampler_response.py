@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SaveWeightsForSamplerResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SaveWeightsForSamplerResponse(Model):
     """What a client shows its user after a lasting save for sampling.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SaveWeightsForSamplerResponseInternal"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SaveWeightsForSamplerResponseInternal(Model):
     """Result of saving for sampling as the server sends it: path for a lasting save,
     sampling_session_id for an ephemeral one.

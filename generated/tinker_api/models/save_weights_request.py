@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SaveWeightsRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SaveWeightsRequest(Model):
     """Saves the model and its optimizer for later training; answered with a future.
 

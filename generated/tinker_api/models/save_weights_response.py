@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SaveWeightsResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SaveWeightsResponse(Model):
     """Result of saving weights.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionActive"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionActive(Model):
     """The session is running. Era 0.36.0 only.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionCancelled"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionCancelled(Model):
     """The session was ended from outside. Era 0.36.0 only.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionEndEvent"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionEndEvent(Model):
     """A session was closed.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionFailed"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionFailed(Model):
     """The session failed. Era 0.36.0 only.
 

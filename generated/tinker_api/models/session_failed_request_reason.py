@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionFailedRequestReason"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionFailedRequestReason(Model):
     """A single request failed. Era 0.36.0 only.
 

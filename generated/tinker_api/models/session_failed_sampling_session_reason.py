@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionFailedSamplingSessionReason"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionFailedSamplingSessionReason(Model):
     """A sampling session failed. Era 0.36.0 only.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionFailedTrainingRunReason"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionFailedTrainingRunReason(Model):
     """A training run failed. Era 0.36.0 only.
 

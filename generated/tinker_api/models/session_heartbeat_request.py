@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionHeartbeatRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionHeartbeatRequest(Model):
     """Tells the server that the client behind a session is still alive.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionHeartbeatResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionHeartbeatResponse(Model):
     """Receipt for a heartbeat; carries nothing but its tag.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionSearchCursor"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionSearchCursor(Model):
     """Where a page of a session search ended. Era 0.36.0 only.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionSearchRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionSearchRequest(Model):
     """Finds sessions by several criteria, which must all hold. Experimental. Era 0.36.0 only.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionSearchResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionSearchResponse(Model):
     """One page of a session search. Era 0.36.0 only.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionStartEvent"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionStartEvent(Model):
     """A session was opened.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["SessionSummary"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SessionSummary(Model):
     """One session as found by a search. Era 0.36.0 only.
 

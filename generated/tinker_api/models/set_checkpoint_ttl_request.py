@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SetCheckpointTtlRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SetCheckpointTtlRequest(Model):
     """Sets or removes the expiry of a checkpoint. Era 0.36.0 only.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["SetSessionProjectRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SetSessionProjectRequest(Model):
     """Moves a session to another project. Era 0.36.0 only.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["StorageBillingEvent"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class StorageBillingEvent(Model):
     """Storage held. Era 0.36.0 only.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SupportedModel"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class SupportedModel(Model):
     """One base model the server offers.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["TelemetryBatch"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class TelemetryBatch(Model):
     """A batch of telemetry events as a client holds it before sending. Never sent itself.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["TelemetryResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class TelemetryResponse(Model):
     """Receipt for a telemetry batch.
 

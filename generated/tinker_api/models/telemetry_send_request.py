@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["TelemetrySendRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class TelemetrySendRequest(Model):
     """A batch of telemetry events of one session.
 

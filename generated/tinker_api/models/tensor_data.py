@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["TensorData"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class TensorData(Model):
     """A dense or sparse tensor as flat numbers. Era 0.36.0 uses this JSON form inside sampling
     requests only and protobuf for all other tensors.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["TopkLogprobs"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class TopkLogprobs(Model):
     """The likeliest tokens per position as two tables of the same shape. Only the protobuf result
     carries it; this is its list form. Unused cells hold token 0 and -99999.0. Era 0.36.0 only.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["TraceExportResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class TraceExportResponse(Model):
     """State of a trace export; ask again while it is pending. Era 0.36.0 only.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["TrainingBillingEvent"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class TrainingBillingEvent(Model):
     """Tokens trained on. Era 0.36.0 only.
 

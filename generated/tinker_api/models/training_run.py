@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["TrainingRun"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class TrainingRun(Model):
     """One model that was or is being trained.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["TrainingRunsResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class TrainingRunsResponse(Model):
     """One page of training runs.
 

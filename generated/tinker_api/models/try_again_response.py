@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["TryAgainResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class TryAgainResponse(Model):
     """The result is not there yet: ask again at once.
 

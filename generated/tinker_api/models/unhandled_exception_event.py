@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["UnhandledExceptionEvent"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class UnhandledExceptionEvent(Model):
     """An exception reached the edge of the client.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["UnloadModelRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class UnloadModelRequest(Model):
     """Frees the memory of a model. Public clients of neither era call it.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["UnloadModelResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class UnloadModelResponse(Model):
     """Result of unloading a model.
 

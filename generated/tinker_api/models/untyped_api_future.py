@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["UntypedAPIFuture"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class UntypedAPIFuture(Model):
     """Promise of a result: the server has queued the request, and the result is fetched by its id.
 

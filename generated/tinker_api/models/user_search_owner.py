@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["UserSearchOwner"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class UserSearchOwner(Model):
     """Sessions of certain users. Era 0.36.0 only.
 

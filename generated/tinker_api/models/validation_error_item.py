@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ValidationErrorItem"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class ValidationErrorItem(Model):
     """One value of a request that the server refused.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["WeightsInfoRequest"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class WeightsInfoRequest(Model):
     """Asks what a checkpoint is. Era 0.36.0 only.
 

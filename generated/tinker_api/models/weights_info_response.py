@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["WeightsInfoResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class WeightsInfoResponse(Model):
     """What is needed to create a model that fits a checkpoint. Era 0.36.0 only.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["WhoamiResponse"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, getstate_setstate=False)
 class WhoamiResponse(Model):
     """Who the caller is, according to the token in use. Never sent over HTTP: the client builds
     it. Era 0.36.0 only.
