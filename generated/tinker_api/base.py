@@ -220,7 +220,7 @@ class Model:
         wire = self._wire
         out: dict[str, Any] = {}
         if wire is None:
-            for name, key, null, default, write in self._layout().rows:
+            for name, key, null, default, write in (self._prepared or self._layout()).rows:
                 value = getattr(self, name)
                 if value is None:
                     if null:
