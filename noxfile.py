@@ -113,7 +113,6 @@ def regenerate(session: nox.Session) -> None:
     """Rebuild generated/ and the server's contract from openapi/, byte for byte."""
     python = workshop(session)
     session.run(python, "codegen/regenerate.py", *session.posargs)
-    session.run(python, "-m", "tinker_ext.mock.contract", "openapi/tinker.yaml")
 
 
 @nox.session

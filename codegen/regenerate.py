@@ -1,6 +1,6 @@
-"""Writes `generated/` from the document and the proto file, or checks that it is up to date.
+"""Writes what is made from the document and the proto file, or checks that it is up to date.
 
-python -m codegen.regenerate            write generated/ and codegen/lock.toml
+python -m codegen.regenerate            write generated/, the server's contract and codegen/lock.toml
 python -m codegen.regenerate --check    compare only; exit 1 and name the command when stale
 """
 
@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from codegen.document import load, prepare
 from codegen.plan import Plan
+from tinker_ext.mock import contract
 
 ROOT = Path(__file__).resolve().parent.parent
 CODEGEN = ROOT / "codegen"
@@ -224,7 +225,7 @@ def differences(left: Path, right: Path) -> Iterator[str]:
 
 
 def write(output: Path = OUTPUT) -> None:
-    """Bring the output directory and the lock file up to date, touching only what differs."""
+    """Bring everything up to date; in the output directory only what differs is touched."""
     with tempfile.TemporaryDirectory() as scratch:
         fresh = Path(scratch)
         generate(fresh)
@@ -234,11 +235,12 @@ def write(output: Path = OUTPUT) -> None:
                 shutil.copyfile(fresh / name, output / name)
             else:
                 (output / name).unlink()
+    contract.FILE.write_bytes(contract.build(DOCUMENT))
     LOCK.write_text(lock_text(DOCUMENT, PROTO), encoding="utf-8")
 
 
 def check(output: Path = OUTPUT, lock: Path = LOCK) -> None:
-    """Compare the output directory and the lock file with a fresh run.
+    """Compare the output directory, the server's contract and the lock file with a fresh run.
 
     Raises:
         StaleError: Something differs.
@@ -247,11 +249,14 @@ def check(output: Path = OUTPUT, lock: Path = LOCK) -> None:
         fresh = Path(scratch)
         generate(fresh)
         stale = list(differences(fresh, output))
+    if not contract.FILE.is_file() or contract.FILE.read_bytes() != contract.build(DOCUMENT):
+        stale.append(contract.FILE.relative_to(ROOT).as_posix())
     if not lock.is_file() or lock.read_text(encoding="utf-8") != lock_text(DOCUMENT, PROTO):
         stale.append("codegen/lock.toml")
     if stale:
         shown = "\n  ".join([*stale[:20], *(["…"] if len(stale) > 20 else [])])
-        raise StaleError(f"{len(stale)} generated files are stale:\n  {shown}\nrun: {COMMAND}")
+        files = "1 generated file is" if len(stale) == 1 else f"{len(stale)} generated files are"
+        raise StaleError(f"{files} stale:\n  {shown}\nrun: {COMMAND}")
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,8 +8,9 @@ Exit code 0: nothing, only compatible changes, or breaking ones with a version t
 Exit code 1: a breaking change without such a version. Exit code 2: wrong usage.
 
 "Breaking" is seen from a program that uses the generated client: what it sends is refused, what it
-reads has gone or changed its type, or a name it imports has gone. What only requests carry may
-grow freely, what only responses carry may shrink freely, and what both carry may do neither.
+reads has gone or changed its type, a name it imports has gone, or the regenerated client refuses
+what existing servers send. Types and values that only requests carry may grow, enumerations and
+extra keys that only responses carry may shrink, and what both carry may do neither.
 """
 
 from __future__ import annotations
@@ -241,11 +242,12 @@ def _schema(
         return
     before, after = _types(left), _types(right)
     for kind in sorted(after - before):
-        yield Change(wider(way) if before else narrower(way), where, f"type {kind} added")
+        yield Change(wider(way) if before else Kind.BREAKING, where, f"type {kind} added")
     for kind in sorted(before - after):
         if kind == "integer" and "number" in after - before:
             continue
-        yield Change(narrower(way), where, f"type {kind} removed")
+        # Readers check types, so that what servers of today send would be refused.
+        yield Change(Kind.BREAKING, where, f"type {kind} removed")
     yield from _values(left, right, where, way)
     for keyword in EXACT:
         if keyword == "default" and left.get("const", left) == right.get("const", right):
@@ -303,12 +305,13 @@ def _properties(
             yield Change(Kind.BREAKING, where, f"property {name} removed")
     for name in after:
         if name not in before:
-            kind = narrower(way) if name in needs else Kind.COMPATIBLE
+            # In a response too: a reader demands what no existing server sends.
+            kind = Kind.BREAKING if name in needs else Kind.COMPATIBLE
             word = "required" if name in needs else "optional"
             yield Change(kind, where, f"{word} property {name} added")
             continue
         if (name in needed) != (name in needs):
-            kind = narrower(way) if name in needs else wider(way)
+            kind = Kind.BREAKING if name in needs else wider(way)
             word = "required" if name in needs else "optional"
             yield Change(kind, where, f"property {name} became {word}")
         pair = _own(old, left, name), _own(new, right, name)

@@ -41,6 +41,22 @@ def test_a_changed_file_is_named_with_the_command(tmp_path: Path) -> None:
     assert report.endswith("run: nox -s regenerate")
 
 
+def test_a_stale_contract_of_the_server_is_drift(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M5, M41: one command writes it too, and the check finds it stale."""
+    target = regenerate.ROOT / "tinker_ext" / "mock" / "contract.json"
+    assert target == regenerate.contract.FILE
+    monkeypatch.setattr(regenerate, "ROOT", tmp_path)
+    monkeypatch.setattr(regenerate.contract, "FILE", tmp_path / "contract.json")
+    (tmp_path / "contract.json").write_bytes(target.read_bytes().replace(b"healthz", b"health"))
+    with pytest.raises(regenerate.StaleError, match=r"1 generated file is stale:\n  contract.json"):
+        regenerate.check()
+    monkeypatch.setattr(regenerate, "LOCK", tmp_path / "lock.toml")
+    regenerate.write(tmp_path / "generated")
+    assert (tmp_path / "contract.json").read_bytes() == target.read_bytes()
+
+
 def test_other_tools_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """M5: another generator or formatter would give other bytes."""
     lock = tmp_path / "lock.toml"

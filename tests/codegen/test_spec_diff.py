@@ -102,7 +102,15 @@ CHANGES: list[tuple[Kind, str, Callable[[Document], Any]]] = [
     ),
     (BREAKING, "property pet became optional", lambda d: schemas(d)["Reply"].update(required=[])),
     (
-        COMPATIBLE,
+        BREAKING,
+        "required property age added",
+        lambda d: schemas(d)["Reply"].update(
+            required=["pet", "age"],
+            properties={**schemas(d)["Reply"]["properties"], "age": {"type": "integer"}},
+        ),
+    ),
+    (
+        BREAKING,
         "property pets became required",
         lambda d: schemas(d)["Reply"].update(required=["pet", "pets"]),
     ),
@@ -216,6 +224,59 @@ def test_breaking_needs_a_version(
     report = capsys.readouterr().out
     assert ("Reply: property pets removed" in report) is breaking
     assert ("need a new minor version" in report) is (code == 1)
+
+
+@pytest.mark.parametrize(("version", "code"), [("0.1.0", 1), ("0.2.0", 0)])
+def test_mixed_changes_keep_their_verdict(
+    document: Document,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    version: str,
+    code: int,
+) -> None:
+    """M5, F43: one breaking change among compatible ones fails the whole, in whatever order."""
+    new = copy.deepcopy(document)
+    new["info"]["version"] = version
+    schemas(new)["Aardvark"] = {"type": "object"}
+    schemas(new)["Reply"]["properties"]["age"] = {"type": "integer"}
+    schemas(new)["Reply"]["required"].append("age")
+    schemas(new)["Zebra"] = {"type": "object"}
+    changes = spec_diff.compare(document, new)
+    assert [change.kind for change in changes] == [BREAKING, COMPATIBLE, COMPATIBLE]
+    paths = [tmp_path / "old.yaml", tmp_path / "new.yaml"]
+    for path, content in zip(paths, (document, new), strict=True):
+        path.write_text(yaml.safe_dump(content))
+    assert spec_diff.main([str(path) for path in paths]) == code
+    report = capsys.readouterr().out
+    assert "1 breaking change:\n  Reply: required property age added\n" in report
+    assert "2 compatible changes:" in report
+    assert ("need a new minor version" in report) is bool(code)
+    assert ("the version allows breaking changes: 0.1.0 -> 0.2.0" in report) is not code
+
+
+@pytest.mark.parametrize("way", ["sent", "received", "both"])
+def test_the_direction_of_a_schema_decides(document: Document, way: str) -> None:
+    """M5: requests may take more, responses may tell less, and what both carry may do neither."""
+    schema = {"type": "object", "properties": {"size": {"type": ["integer", "string"]}}}
+    schemas(document)["Box"] = schema
+    if way != "received":
+        schemas(document)["Request"]["properties"]["box"] = {"$ref": "#/components/schemas/Box"}
+    if way != "sent":
+        schemas(document)["Reply"]["properties"]["box"] = {"$ref": "#/components/schemas/Box"}
+    assert spec_diff.directions(document)["Box"] == way
+    verdicts = []
+    for kinds in (["integer", "string", "null"], ["integer"]):
+        new = copy.deepcopy(document)
+        schemas(new)["Box"]["properties"]["size"]["type"] = kinds
+        verdicts += [change.kind for change in spec_diff.compare(document, new)]
+    assert (
+        verdicts
+        == {
+            "sent": [COMPATIBLE, BREAKING],
+            "received": [BREAKING, COMPATIBLE],
+            "both": [BREAKING, BREAKING],
+        }[way]
+    )
 
 
 def test_from_one_on_the_major_counts(document: Document) -> None:

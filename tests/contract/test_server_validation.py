@@ -18,8 +18,7 @@ def test_contract_json_is_the_document():
     """M1, M40: the shipped contract is the document without prose."""
     fresh = contract.build(ROOT / "openapi" / "tinker.yaml")
     assert contract.FILE.read_bytes() == fresh, (
-        "tinker_ext/mock/contract.json is stale; run "
-        "`python -m tinker_ext.mock.contract openapi/tinker.yaml`"
+        "tinker_ext/mock/contract.json is stale; run `nox -s regenerate`"
     )
 
 
@@ -27,6 +26,25 @@ def test_every_operation_has_a_handler():
     """M40: every endpoint of the document is served, and nothing else under /api/v1/."""
     served = {key for key, found in ENDPOINTS.items() if found.documented}
     assert served == set(contract.load().operations)
+
+
+def test_an_operation_without_a_handler_is_501(monkeypatch):
+    """M41: the server starts all the same, checks the request and names the operation."""
+    monkeypatch.delitem(ENDPOINTS, ("POST", "/api/v1/unload_model"))
+
+    async def scenario():
+        async with Raw() as raw:
+            bad = await raw.send("POST", "unload_model", {"colour": 1})
+            good = await raw.send("POST", "unload_model", {"model_id": "m"})
+            health = await raw.send("GET", "healthz")
+            return bad, good, health, raw.app.log.violations
+
+    bad, good, health, violations = asyncio.run(scenario())
+    assert bad.status_code == 422
+    assert good.status_code == 501, good.text
+    assert good.json()["detail"] == "this server has no handler for the operation unload_model"
+    assert health.status_code == 200
+    assert violations == []
 
 
 @pytest.mark.parametrize(

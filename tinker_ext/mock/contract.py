@@ -1,14 +1,12 @@
 """The API document as the server uses it: which operations there are and what fits their bodies.
 
 `contract.json` is the document of `openapi/tinker.yaml` without prose, so that the server starts
-fast and needs no YAML parser; `python -m tinker_ext.mock.contract openapi/tinker.yaml` rewrites it
-and a test compares the two.
+fast and needs no YAML parser; `nox -s regenerate` writes it, and `nox -s drift` compares the two.
 """
 
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -21,7 +19,19 @@ from tinker_ext.mock.messages import HttpError
 
 logger = logging.getLogger(__name__)
 FILE = Path(__file__).with_name("contract.json")
-PROSE = ("description", "summary", "example", "examples", "x-decision-order", "tags", "headers")
+# What only people and clients read.
+PROSE = (
+    "description",
+    "summary",
+    "example",
+    "examples",
+    "tags",
+    "headers",
+    "x-always-send",
+    "x-decision-order",
+    "x-empty-results",
+    "x-tinker-call",
+)
 
 
 @attrs.frozen
@@ -258,7 +268,7 @@ def load() -> Contract:
 
 
 def without_prose(value: Any, *, names: bool = False) -> Any:
-    """Drop what only people read; below `properties` and the like every key is a name."""
+    """Drop what the server does not need; below `properties` and the like every key is a name."""
     if isinstance(value, Mapping):
         return {
             key: without_prose(
@@ -286,7 +296,3 @@ def build(yaml_file: Path) -> bytes:
         "components": without_prose(document["components"]),
     }
     return orjson.dumps(kept, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS) + b"\n"
-
-
-if __name__ == "__main__":
-    FILE.write_bytes(build(Path(sys.argv[1])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,6 +11,7 @@ import attrs
 from tinker_ext.mock.messages import HttpError, Request
 
 if TYPE_CHECKING:
+    from tinker_ext.mock.contract import Operation
     from tinker_ext.mock.state.world import World
 
 Handler = Callable[["World", Request], Any]
@@ -49,17 +50,35 @@ def endpoint(
     return register
 
 
+def unhandled(operation_id: str) -> Handler:
+    """Return the handler of an operation that only the document knows."""
+
+    def handler(world: World, request: Request) -> Any:
+        raise HttpError(501, f"this server has no handler for the operation {operation_id}")
+
+    return handler
+
+
 class Router:
     """Match paths: exact ones by table, templates by pattern.
 
     Anything before `/api/v1/` is a base path and ignored, as clients append to their base URL.
+
+    Args:
+        operations: What the document has, by method and path; 501 is the answer of those that have
+            no handler.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, operations: Mapping[tuple[str, str], Operation]) -> None:
         self._exact: dict[str, dict[str, Endpoint]] = {}
         self._patterns: list[tuple[re.Pattern[str], dict[str, Endpoint]]] = []
         by_template: dict[str, dict[str, Endpoint]] = {}
-        for found in ENDPOINTS.values():
+        missing = {
+            key: Endpoint(*key, unhandled(operation.operation_id))
+            for key, operation in operations.items()
+            if key not in ENDPOINTS
+        }
+        for found in (*ENDPOINTS.values(), *missing.values()):
             by_template.setdefault(found.template, {})[found.method] = found
         for template, methods in by_template.items():
             if "{" in template:
