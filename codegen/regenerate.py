@@ -1,6 +1,6 @@
 """Writes what is made from the document and the proto file, or checks that it is up to date.
 
-python -m codegen.regenerate            write generated/, the server's contract and codegen/lock.toml
+python -m codegen.regenerate            write generated/, the server's contract, codegen/lock.toml
 python -m codegen.regenerate --check    compare only; exit 1 and name the command when stale
 """
 
