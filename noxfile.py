@@ -256,7 +256,7 @@ def bench(session: nox.Session) -> None:
         f"TINKER_BENCH_{version.replace('.', '_')}": python
         for version, python in official(session).items()
     }
-    session.run(workshop(session), "tests/bench/run.py", *session.posargs, env=env)
+    session.run(torch_workshop(session), "tests/bench/run.py", *session.posargs, env=env)
 
 
 @nox.session

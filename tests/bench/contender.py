@@ -6,6 +6,7 @@ measured by the same code. Start: `python contender.py tinker_ext` (or `tinker`)
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import importlib
@@ -48,8 +49,8 @@ def sampling(url: str) -> Any:
 
 
 @functools.cache
-def rows(datums: int, length: int) -> list[tuple[Any, Any, Any]]:
-    """Tokens, targets and weights as arrays."""
+def arrays(datums: int, length: int) -> list[tuple[Any, Any, Any]]:
+    """Tokens, targets and weights as numpy arrays."""
     rng = np.random.default_rng(0)
     return [
         (
@@ -61,28 +62,41 @@ def rows(datums: int, length: int) -> list[tuple[Any, Any, Any]]:
     ]
 
 
-@functools.cache
-def token_lists(datums: int, length: int) -> list[list[int]]:
-    """The same tokens as a tokenizer gives them."""
-    return [tokens.tolist() for tokens, _, _ in rows(datums, length)]
+@functools.lru_cache(maxsize=4)
+def given(datums: int, length: int, form: str) -> list[tuple[Any, Any, Any]]:
+    """What a user's code has in hand: token ids as a list, and the rest in one of the forms.
+
+    Args:
+        datums: How many examples.
+        length: Tokens of each.
+        form: `lists`, `numpy` or `torch` for targets and weights; `arrays` has tokens as an array
+            too, which the official SDKs do not take.
+    """
+    rows = arrays(datums, length)
+    if form == "arrays":
+        return rows
+    if form == "lists":
+        return [(a.tolist(), b.tolist(), c.tolist()) for a, b, c in rows]
+    if form == "torch":
+        import torch
+
+        return [(a.tolist(), torch.from_numpy(b), torch.from_numpy(c)) for a, b, c in rows]
+    return [(a.tolist(), b, c) for a, b, c in rows]
 
 
-def batch(datums: int, length: int, tokens: str = "numpy") -> list[Any]:
+def construct(rows: list[tuple[Any, Any, Any]]) -> list[Any]:
     """Datums of the SDK; official ones refuse arrays of tokens, so there a list is made."""
     types = sdk().types
-    out = []
-    for index, (numbers, targets, weights) in enumerate(rows(datums, length)):
-        if tokens == "lists":
-            numbers = token_lists(datums, length)[index]
-        elif PACKAGE == "tinker":
-            numbers = numbers.tolist()
-        chunk = types.EncodedTextChunk(tokens=numbers)
-        inputs = {
-            "target_tokens": types.TensorData.from_numpy(targets),
-            "weights": types.TensorData.from_numpy(weights),
-        }
-        out.append(types.Datum(model_input=types.ModelInput(chunks=[chunk]), loss_fn_inputs=inputs))
-    return out
+    lists = PACKAGE == "tinker"
+    return [
+        types.Datum(
+            model_input=types.ModelInput.from_ints(
+                tokens.tolist() if lists and type(tokens) is not list else tokens
+            ),
+            loss_fn_inputs={"target_tokens": targets, "weights": weights},
+        )
+        for tokens, targets, weights in rows
+    ]
 
 
 def body(data: list[Any]) -> bytes:
@@ -107,25 +121,59 @@ def body(data: list[Any]) -> bytes:
 # -- tasks -----------------------------------------------------------------------------------
 
 
-def build(datums: int, length: int, tokens: str) -> dict[str, float]:
+def constructing(datums: int, length: int, form: str) -> dict[str, float]:
+    """CPU time of making the datums alone."""
+    rows = given(datums, length, form)
+    gc.collect()
+    cpu = time.process_time()
+    made = construct(rows)
+    cpu = time.process_time() - cpu
+    assert len(made) == datums
+    return {"ms": cpu * 1e3}
+
+
+def build(datums: int, length: int, form: str) -> dict[str, float]:
     """Build and serialise a batch."""
-    rows(datums, length)
-    token_lists(datums, length)
+    rows = given(datums, length, form)
     began = time.perf_counter()
-    body(batch(datums, length, tokens))
+    body(construct(rows))
     return {"ms": (time.perf_counter() - began) * 1e3}
 
 
-def round_trip(url: str, datums: int, length: int, calls: int) -> dict[str, float]:
-    """Best time of forward_backward from arrays to result, one at a time."""
-    client = training(url)
-    best = float("inf")
+def step(client: Any, rows: list[tuple[Any, Any, Any]]) -> float:
+    """Make the datums, send them, and read the logprobs as arrays."""
+    output = client.forward_backward(construct(rows), "cross_entropy").result()
+    read = [each["logprobs"].to_numpy() for each in output.loss_fn_outputs]
+    assert len(read) == len(rows)
+    return float(read[-1][-1])
+
+
+def round_trip(url: str, datums: int, length: int, calls: int, form: str) -> dict[str, float]:
+    """Best times of forward_backward from the user's data to logprobs read, one at a time."""
+    client, rows = training(url), given(datums, length, form)
+    best, least = float("inf"), float("inf")
     for _ in range(calls):
-        began = time.perf_counter()
-        output = client.forward_backward(batch(datums, length), "cross_entropy").result()
+        cpu, began = time.process_time(), time.perf_counter()
+        step(client, rows)
         best = min(best, time.perf_counter() - began)
-        assert len(output.loss_fn_outputs) == datums
-    return {"ms": best * 1e3}
+        least = min(least, time.process_time() - cpu)
+    tokens = datums * length
+    return {"ms": best * 1e3, "cpu_ms": least * 1e3, "cpu_ns": least / tokens * 1e9}
+
+
+def peak(url: str, datums: int, length: int, form: str) -> dict[str, float]:
+    """How far the process grows during one such call."""
+    client = training(url)
+    step(client, given(8, length, form))
+    rows = given(datums, length, form)
+    arrays.cache_clear()
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    before = resident()
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the high-water mark begins anew
+    step(client, rows)
+    return {"mb": (high_water() - before) / 2**20}
 
 
 def samples(url: str, count: int) -> dict[str, float]:
@@ -161,7 +209,14 @@ def memory(url: str, free: str, count: int) -> dict[str, float]:
         calm = calm + 1 if abs(now - last) < 200_000 else 0
         last = now
     assert not any(future.done() for future in futures)
-    return {"kb": (last - before) / count / 1024}
+    return {"kb": (last - before) / count / 1024, "mb": (high_water() - before) / 2**20}
+
+
+def high_water() -> int:
+    """The most bytes this process had in memory."""
+    with open("/proc/self/status") as file:
+        found = next(line for line in file if line.startswith("VmHWM"))
+    return int(found.split()[1]) * 1024
 
 
 def resident() -> int:
@@ -174,7 +229,7 @@ def ahead(url: str, steps: int) -> dict[str, float]:
     """Milliseconds of a training step when all are submitted before the first result."""
     types = sdk().types
     client = training(url)
-    data = batch(8, 128)
+    data = construct(given(8, 128, "numpy"))
     began = time.perf_counter()
     futures = []
     for _ in range(steps):
@@ -186,7 +241,9 @@ def ahead(url: str, steps: int) -> dict[str, float]:
 
 
 TASKS = {
+    "construct": constructing,
     "build": build,
+    "peak": peak,
     "round_trip": round_trip,
     "samples": samples,
     "memory": memory,

@@ -34,7 +34,12 @@ def interpreters() -> dict[str, str]:
 
 def environment(name: str) -> dict[str, str]:
     """Environment variables of a contender; ours finds the checkout it is measured in."""
-    env = {**os.environ, "TINKER_API_KEY": "tml-bench", "HF_HUB_OFFLINE": "1"}
+    env = {
+        **os.environ,
+        "TINKER_API_KEY": "tml-bench",
+        "TINKER_TELEMETRY": "0",
+        "HF_HUB_OFFLINE": "1",
+    }
     env.pop("PYTHONPATH", None)
     if name == OURS:
         env["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "generated")))
@@ -129,16 +134,21 @@ class Contest:
                         kept[key] = better(kept[key], value)
         return best
 
-    def fresh(self, task: str, names: list[str], **arguments: Any) -> Figures:
-        """Give the task to new processes, which end after it."""
+    def fresh(self, task: str, rounds: Mapping[str, int], **arguments: Any) -> Figures:
+        """Give the task in turns to new processes, which end after it; the lowest figures count."""
         best: Figures = {}
-        for name in names:
-            if name in self.pythons:
+        for turn in range(max(rounds.values())):
+            for name, count in rounds.items():
+                if name not in self.pythons or turn >= count:
+                    continue
                 worker = Worker(name, self.pythons[name])
                 try:
-                    best[name] = worker.do(task, **arguments)
+                    figures = worker.do(task, **arguments)
                 finally:
                     worker.close()
+                kept = best.setdefault(name, figures)
+                for key, value in figures.items():
+                    kept[key] = min(kept[key], value)
         return best
 
     def imports(self, statements: Mapping[str, str], rounds: int) -> Figures:

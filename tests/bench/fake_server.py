@@ -2,8 +2,9 @@
 
 It computes nothing. What it pretends comes from the first segment of the path, for example
 `http://127.0.0.1:1234/length=128,rtt=30,gpu=50`: tokens in a result, milliseconds of a round trip,
-milliseconds of one forward_backward on the only GPU; `hold=1` leaves every sample pending. Needs
-the standard library only. Run as a program it prints its port.
+milliseconds of one forward_backward on the only GPU; `sample=100` has a sample take milliseconds,
+`hold=1` leaves every one pending, `era=0.4.1` speaks JSON only. Needs the standard library
+only. Run as a program it prints its port.
 """
 
 from __future__ import annotations
@@ -133,7 +134,9 @@ class World:
         self.length = int(given.get("length", 128))
         self.one_way = float(given.get("rtt", 0)) / 2000
         self.gpu = float(given.get("gpu", 0)) / 1000
+        self.sample = float(given.get("sample", 0)) / 1000
         self.hold = given.get("hold") == "1"
+        self.old = given.get("era") == "0.4.1"
         self.free_at = 0.0
         self.count = 0
 
@@ -146,7 +149,7 @@ class World:
             return self._result(json.loads(bytes(body))["request_id"], head, now)
         self.count += 1
         if name == b"asample":
-            due = math.inf if self.hold else 0
+            due = math.inf if self.hold else now + self.sample if self.sample else 0
             ticket = {"request_id": f"s|{due}", "sample_sequence_ids": [f"q{self.count}"]}
             return 0, reply(json.dumps(ticket).encode())
         if name in (b"forward_backward", b"forward"):
@@ -157,6 +160,8 @@ class World:
             return 0, reply(b'{"request_id":"f|%r|%d"}' % (self.free_at, datums))
         if name == b"optim_step":
             return 0, reply(b'{"request_id":"o|%r"}' % self.free_at)
+        if name == b"config" and self.old:
+            return 0, reply(b'{"detail":"Not Found"}', status=404)
         return 0, reply(json.dumps(SMALL.get(name, lambda _: {})(self.count)).encode())
 
     def _result(self, request_id: str, head: bytes, now: float) -> tuple[float, bytes]:

@@ -22,11 +22,12 @@ class Row:
         work: What was done.
         unit: Unit of the figures.
         figures: Figure of each contender.
-        least: Worst value that is good enough: a ratio to official 0.36.0, or, when `absolute`,
-            a figure of ours.
+        least: Worst value that is good enough: a ratio to `base`, or, when `absolute`, a figure
+            of ours.
         aim: The value to reach; None for rows without targets.
         absolute: Whether the targets are figures.
         more_is_better: Whether high figures are good.
+        base: The contender that ratios are to.
     """
 
     work: str
@@ -36,6 +37,7 @@ class Row:
     aim: float | None = None
     absolute: bool = False
     more_is_better: bool = False
+    base: str = BASE
 
     @property
     def ours(self) -> float:
@@ -44,8 +46,8 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """How many times better than official 0.36.0."""
-        other = self.figures.get(BASE)
+        """How many times better than the base."""
+        other = self.figures.get(self.base)
         if not other or not self.ours:
             return None
         return self.ours / other if self.more_is_better else other / self.ours
@@ -87,13 +89,15 @@ def cells(row: Row) -> list[str]:
         f"{_number(row.ours)} {row.unit}",
         _number(row.figures.get(BASE)),
         _number(row.figures.get("0.4.1")),
-        "" if row.ratio is None else f"{row.ratio:.1f}×",
+        ""
+        if row.ratio is None
+        else f"{row.ratio:.1f}×" + (f" ({row.base})" if row.base != BASE else ""),
         targets,
         " / ".join(filter(None, (mark[row.reaches(row.least)], mark[row.reaches(row.aim)]))),
     ]
 
 
-HEADER = ["work", "tinker-ext", "0.36.0", "0.4.1", "vs 0.36.0", "at least / aim", "met"]
+HEADER = ["work", "tinker-ext", "0.36.0", "0.4.1", "better by", "at least / aim", "met"]
 
 
 def _target(row: Row, value: float | None) -> str:
