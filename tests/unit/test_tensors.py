@@ -35,6 +35,8 @@ def test_every_signed_int_becomes_int64(dtype):
         (np.array([1], dtype=np.uint8), r"astype\(np.int64\)"),
         (np.array([1], dtype=np.uint64), "astype"),
         ([True, False], "astype"),
+        (np.array([1, 2], dtype=object), r"astype\(np.int64\)"),
+        (np.array([1, 2**63], dtype=object), "outside the range"),
         (np.array([1j]), "real part"),
         (["a"], "pass numbers"),
         ([None], "every value a number"),
@@ -161,3 +163,31 @@ def test_unknown_dtype():
     """M7: only two dtypes exist."""
     with pytest.raises(InvalidInputError, match="int64, float32"):
         tensors.to_array([1], "float64")
+
+
+NUMBERS = st.one_of(
+    st.integers(-(2**65), 2**65),
+    st.floats(),
+    st.booleans(),
+    st.sampled_from([None, "1", 2**63, 2**32, -1, 1e39, 3.5e38, 2.0]),
+)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=6), st.sampled_from(tensors.DTYPES))
+def test_lists_are_read_as_numpy_reads_them(values, dtype):
+    """M7: the fast way for plain numbers takes and refuses what the careful one does."""
+
+    def outcome(given):
+        try:
+            return tensors.to_array(given, dtype).tobytes()
+        except InvalidInputError:
+            return None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tensors, "_pack", lambda *_: None)
+        careful = outcome(values)
+    # numpy makes objects of integers beyond int64, and of some mixtures with booleans.
+    odd = any(type(n) is int and not -(2**63) <= n < 2**63 for n in values)
+    if (dtype == "float32" and odd) or (careful is None and {bool} < set(map(type, values))):
+        return
+    assert outcome(values) == careful

@@ -7,6 +7,7 @@ is not exactly one well-formed message poisons the connection, which is then clo
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import cast
 
 import httptools
@@ -19,6 +20,7 @@ from tinker_ext._transport.faults import (
     UnreadableReplyError,
 )
 from tinker_ext._transport.inflate import CorruptError, Inflater, TooLargeError, inflater_for
+from tinker_ext._wire.payload import Body
 
 MAX_HEADER_BYTES = 64 * 1024
 # Up to this size head and body leave in one write; above it, joining would copy too much.
@@ -45,10 +47,12 @@ class Channel(asyncio.Protocol):
         "_limit",
         "_loop",
         "_parser",
+        "_paused",
         "_received",
         "_status",
         "_transport",
         "_until_eof",
+        "_unwritten",
         "_waiter",
         "alive",
         "exchanges",
@@ -61,6 +65,8 @@ class Channel(asyncio.Protocol):
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[RawReply] | None = None
         self._closed = loop.create_future()
+        self._unwritten: Iterator[bytes | memoryview] | None = None
+        self._paused = False
         self.alive = False
         self.idle_since = 0.0
         self.exchanges = 0
@@ -84,7 +90,7 @@ class Channel(asyncio.Protocol):
     # --- used by the pool -------------------------------------------------------------------
 
     def start(
-        self, head: bytes, body: bytes | None, limit: int, *, head_only: bool = False
+        self, head: bytes, body: bytes | Body | None, limit: int, *, head_only: bool = False
     ) -> asyncio.Future[RawReply]:
         """Write a request and return the future of its reply; at most `limit` bytes of body."""
         assert self._transport is not None
@@ -94,12 +100,25 @@ class Channel(asyncio.Protocol):
         self._waiter = waiter = self._loop.create_future()
         if not body:
             self._transport.write(head)
+        elif isinstance(body, Body):
+            self._transport.write(head)
+            self._unwritten = iter(body)
+            self._write_on()
         elif len(body) <= _JOIN_BYTES:
             self._transport.write(head + body)
         else:
             self._transport.write(head)
             self._transport.write(memoryview(body))  # what does not fit is copied once, not twice
         return waiter
+
+    def _write_on(self) -> None:
+        """Write blocks until the socket takes no more; `resume_writing` goes on."""
+        while self._unwritten is not None and not self._paused and self._transport is not None:
+            block = next(self._unwritten, None)
+            if block is None:
+                self._unwritten = None
+            else:
+                self._transport.write(block)
 
     def expire(self, timeout: float) -> None:
         """End the exchange under way with a timeout."""
@@ -109,6 +128,7 @@ class Channel(asyncio.Protocol):
     def abort(self) -> None:
         """Close at once, without waiting for anything."""
         self.alive = False
+        self._unwritten = None
         if self._transport is not None:
             self._transport.abort()
 
@@ -122,6 +142,15 @@ class Channel(asyncio.Protocol):
         """Take the open connection."""
         self._transport = cast("asyncio.Transport", transport)  # other loops have their own class
         self.alive = True
+
+    def pause_writing(self) -> None:
+        """Stop: the socket is behind."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """Go on with the body."""
+        self._paused = False
+        self._write_on()
 
     def data_received(self, data: bytes) -> None:
         """Read bytes of the reply."""
@@ -148,6 +177,7 @@ class Channel(asyncio.Protocol):
         """Settle an exchange that the end of the connection interrupts or completes."""
         self.alive = False
         self._transport = None
+        self._unwritten = None
         if self._waiter is not None:
             if self._until_eof and exc is None:
                 self._finish_body()
@@ -260,7 +290,9 @@ class Channel(asyncio.Protocol):
         body = self._body
         content = body[0] if len(body) == 1 else b"".join(body)
         self._body = []
-        if not self._keep:
+        if self._unwritten is not None:  # answered before all of it was read
+            self.abort()
+        elif not self._keep:
             self.alive = False
             if self._transport is not None:
                 self._transport.close()

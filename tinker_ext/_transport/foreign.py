@@ -20,6 +20,7 @@ from tinker_ext._transport.faults import (
     UnreadableReplyError,
 )
 from tinker_ext._transport.inflate import CorruptError, TooLargeError, inflater_for
+from tinker_ext._wire.payload import Body
 from tinker_ext.errors import TinkerError
 
 
@@ -28,7 +29,7 @@ async def send_foreign(
     method: str,
     url: str,
     headers: Sequence[tuple[str, str]],
-    content: bytes | None,
+    content: bytes | Body | None,
     *,
     timeout: float,
     max_reply_bytes: int,
@@ -44,7 +45,11 @@ async def send_foreign(
     """
     timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout)
     request = httpx.Request(
-        method, url, headers=list(headers), content=content, extensions={"timeout": timeouts}
+        method,
+        url,
+        headers=list(headers),
+        content=None if content is None else bytes(content),
+        extensions={"timeout": timeouts},
     )
     response: httpx.Response | None = None
     try:

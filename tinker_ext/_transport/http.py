@@ -24,6 +24,7 @@ from tinker_ext._transport.faults import (
 from tinker_ext._transport.inflate import ACCEPT_ENCODING
 from tinker_ext._transport.limits import FairQueue
 from tinker_ext._transport.origin import Origin, encode_header
+from tinker_ext._wire.payload import Body
 from tinker_ext.errors import ClientClosedError
 
 DEFAULT_TIMEOUT = 60.0
@@ -72,7 +73,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
         method: str,
         target: str,
         headers: bytes,
-        content: bytes | None = None,
+        content: bytes | Body | None = None,
         *,
         timeout: float = DEFAULT_TIMEOUT,
         deadline: float | None = None,
@@ -123,7 +124,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
         method: str,
         target: str,
         headers: bytes,
-        content: bytes | None,
+        content: bytes | Body | None,
         *,
         timeout: float,
         deadline: float | None = None,
@@ -161,7 +162,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
         self,
         channel: Channel,
         head: bytes,
-        content: bytes | None,
+        content: bytes | Body | None,
         end: float,
         timeout: float,
         limit: int,

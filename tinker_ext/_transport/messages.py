@@ -8,6 +8,8 @@ from typing import Protocol
 
 import attrs
 
+from tinker_ext._wire.payload import Body
+
 
 class Lane(StrEnum):
     """A group of calls with connections of its own, so that no group starves another."""
@@ -68,7 +70,7 @@ class Call:
     operation: str
     method: str
     path: str
-    content: bytes | None = attrs.field(default=None, repr=False)
+    content: bytes | Body | None = attrs.field(default=None, repr=False)
     headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
     lane: Lane = Lane.REST
     timeout: float = 60.0

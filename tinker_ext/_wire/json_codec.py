@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import orjson
 
 from tinker_ext._wire.dialects import Wire
-from tinker_ext._wire.payload import Payload, seal_json
+from tinker_ext._wire.payload import Part, Payload, seal_json
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.chunks import (
     DmelChunk,
@@ -35,6 +35,8 @@ from tinker_ext.types.tensor_data import TensorData
 
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY
 _NUMBERS = (int, float)
+_NUMBER_BYTES = 9
+"""What a token id, a target or a weight takes as text, roughly."""
 _FLOAT32 = float(np.finfo(np.float32).max)
 
 
@@ -96,21 +98,45 @@ def encode_forward(
     loss_fn_config: Mapping[str, float | str] | None,
     *,
     forward_only: bool,
+    later: bool = False,
 ) -> Payload:
-    """Encode one chunk of forward or forward_backward."""
+    """Encode one chunk of forward or forward_backward.
+
+    Args:
+        model_id: Which model.
+        data: The datums of the chunk.
+        loss_fn: Name of the loss.
+        loss_fn_config: Its settings.
+        forward_only: Whether there is no backward pass.
+        later: Whether the text is written when it leaves, and not now.
+    """
     inputs: dict[str, Any] = {"data": [_datum(datum) for datum in data], "loss_fn": loss_fn}
     if loss_fn_config is not None:
         inputs["loss_fn_config"] = dict(loss_fn_config)
     key = "forward_input" if forward_only else "forward_backward_input"
-    body = dumps({key: inputs, "model_id": model_id})
+    tree = {key: inputs, "model_id": model_id}
+    parts: Sequence[Part] | Callable[[], Sequence[Part]]
+    if later:
+        size = sum(map(_numbers, data)) * _NUMBER_BYTES
+        parts, work = (lambda: (dumps(tree),)), size
+    else:
+        body = dumps(tree)
+        parts, size, work = (body,), len(body), 0
     return Payload(
         operation="forward" if forward_only else "forward_backward",
-        parts=(body,),
+        parts=parts,
         seal=seal_json,
-        size=len(body),
+        size=size,
         headers=(("Content-Type", "application/json"),),
         wire=Wire.JSON,
+        work=work,
     )
+
+
+def _numbers(datum: Datum) -> int:
+    texts = (chunk for chunk in datum.model_input.chunks if isinstance(chunk, EncodedTextChunk))
+    tensors = datum.loss_fn_inputs.values()
+    return sum(text.length for text in texts) + sum(tensor.array.size for tensor in tensors)
 
 
 def _datum(datum: Datum) -> dict[str, Any]:
@@ -147,7 +173,7 @@ def model_input_json(value: ModelInput) -> dict[str, Any]:
 
 
 def _text(chunk: EncodedTextChunk) -> dict[str, Any]:
-    return {"tokens": chunk.array, "type": "encoded_text"}
+    return {"tokens": chunk.ids, "type": "encoded_text"}
 
 
 def _set_only(chunk: ModelInputChunk, body: dict[str, Any]) -> dict[str, Any]:

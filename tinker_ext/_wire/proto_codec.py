@@ -65,6 +65,7 @@ def encode_forward(
         size=size,
         headers=_ZSTD_HEADERS if zstd else _HEADERS,
         wire=Wire.PROTO,
+        work=size if zstd else 0,
     )
 
 

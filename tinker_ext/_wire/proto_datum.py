@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +68,7 @@ def _write_plain(parts: list[Part], datum: Datum) -> int | None:
     for chunk in datum.model_input.chunks:
         if type(chunk) is not EncodedTextChunk:
             return None
-        tokens = _tokens(chunk.array)
+        tokens = _tokens(chunk.ids)
         head = _text_head(tokens.nbytes)
         parts += (head, tokens.data)
         size += len(head) + tokens.nbytes
@@ -122,7 +122,7 @@ def _message(datum: Datum) -> bytes:
     for chunk in datum.model_input.chunks:
         out = message.model_input.add()
         if isinstance(chunk, EncodedTextChunk):
-            out.encoded_text.tokens = _tokens(chunk.array).tobytes()
+            out.encoded_text.tokens = _tokens(chunk.ids).tobytes()
         elif isinstance(chunk, ImageChunk):
             out.image.data = chunk.data
             out.image.format = str(chunk.format)
@@ -141,11 +141,11 @@ def _message(datum: Datum) -> bytes:
     return content
 
 
-def _tokens(array: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    # Read without a sign, a negative id is a large one.
-    if array.size and np.maximum.reduce(array.view(np.uint64)) > _INT32_MAX:
+def _tokens(ids: npt.NDArray[np.uint32 | np.int64]) -> npt.NDArray[np.uint32]:
+    """The same bytes as int32."""
+    if ids.dtype != np.uint32 or (ids.size and np.maximum.reduce(ids) > _INT32_MAX):
         raise InvalidInputError("A token id does not fit the wire: it must lie in 0 … 2³¹ - 1.")
-    return array.astype("<i4")
+    return cast("npt.NDArray[np.uint32]", ids)
 
 
 def _tensor(message: Any, tensor: TensorData) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -158,7 +159,7 @@ def _check_datum(
 def _known_length(model_input: ModelInput) -> int | None:
     chunks = model_input.chunks
     if len(chunks) == 1 and type(chunks[0]) is EncodedTextChunk:
-        return chunks[0].array.size
+        return len(chunks[0].ids)
     try:
         return model_input.length
     except InvalidInputError:  # an image without expected_tokens: only the server knows
@@ -220,9 +221,11 @@ def _check_targets(
         )
 
 
-def _within(values: npt.NDArray[np.int64], limit: int) -> bool:
+def _within(values: npt.NDArray[Any], limit: int) -> bool:
     """Whether all ids lie in 0 … limit; read without a sign, a negative one is a large one."""
-    return not values.size or np.maximum.reduce(values.view(np.uint64), axis=None) <= limit
+    if values.dtype.kind == "i":
+        values = values.view(np.uint64)
+    return not values.size or np.maximum.reduce(values, axis=None) <= limit
 
 
 def check_tokens(
@@ -241,8 +244,8 @@ def check_tokens(
     """
     limit = _LARGEST_TOKEN if vocab_size is None else vocab_size - 1
     for chunk in model_input.chunks:
-        if isinstance(chunk, EncodedTextChunk) and not _within(chunk.array, limit):
-            low, high = int(chunk.array.min()), int(chunk.array.max())
+        if isinstance(chunk, EncodedTextChunk) and not _within(chunk.ids, limit):
+            low, high = int(chunk.ids.min()), int(chunk.ids.max())
             bad = low if low < 0 else high
             name = where.format(*details)
             raise InvalidInputError(f"{name}: token {bad} is outside 0 … {limit}.")

@@ -45,6 +45,8 @@ class ForwardChunk:
     loss_fn_config: Mapping[str, float | str] | None
     forward_only: bool
     zstd: bool
+    later: bool = False
+    """Whether JSON may be written when the chunk leaves, because others leave before it."""
     _encoded: Payload | None = None
 
     def __call__(self, wire: Wire) -> Payload:
@@ -61,6 +63,7 @@ class ForwardChunk:
                 self.loss_fn,
                 self.loss_fn_config,
                 forward_only=self.forward_only,
+                later=self.later,
             )
         from tinker_ext._wire import proto_codec
 
@@ -87,8 +90,8 @@ def forward_chunks(
     """Split a batch for this server; nothing is encoded yet."""
     zstd = dialect.config.proto_compress_fwdbwd and _has_zstd()
     return [
-        ForwardChunk(model_id, part, loss_fn, loss_fn_config, forward_only, zstd)
-        for part in split(data, limits_of(dialect, config))
+        ForwardChunk(model_id, part, loss_fn, loss_fn_config, forward_only, zstd, later=index > 0)
+        for index, part in enumerate(split(data, limits_of(dialect, config)))
     ]
 
 

@@ -119,7 +119,7 @@ class Delivery:
         payload = post.payload
         if payload is None:
             payload = post.payload = post.make(self._wire())
-        content = await link.runtime.offload(payload.size, payload.render, post.seq_id)
+        content = await link.runtime.offload(payload.work, payload.content, post.seq_id)
         op = operation(payload.operation)
         call = Call(
             operation=post.ticket.entry.operation if post.ticket is not None else op.name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array as stdlib_array
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,20 +16,22 @@ from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.enums import IMAGE_FORMATS, ImageFormat
 from tinker_ext.types.numbers import integer_field
 
+Tokens: TypeAlias = Sequence[int] | npt.NDArray[Any]
 
-def _tokens(value: Iterable[int] | npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    if isinstance(value, (list, tuple, range)):
-        try:
-            # The fastest conversion that still refuses floats, strings and too large numbers.
-            tokens = np.frombuffer(stdlib_array.array("q", value), dtype=np.int64)
-        except (TypeError, OverflowError):
-            tokens = tensors.to_array(value, "int64", what="tokens")
-    else:
-        tokens = tensors.to_array(value, "int64", what="tokens")
+
+def _ids(value: Iterable[int] | npt.NDArray[Any]) -> npt.NDArray[np.uint32 | np.int64]:
+    if type(value) is list or type(value) is tuple:
+        packed = tensors.pack_ids(value)
+        if packed is not None:
+            return packed
+    tokens = tensors.to_array(value, "int64", what="tokens")
     if tokens.ndim != 1:
         raise InvalidInputError(f"tokens: expected one dimension, got shape {tokens.shape}.")
-    tokens.flags.writeable = False
-    return tokens
+    ids: npt.NDArray[np.uint32 | np.int64] = tokens.astype(np.uint32)
+    if not np.array_equal(ids, tokens):
+        ids = tokens
+    ids.setflags(write=False)
+    return ids
 
 
 def decode_bytes(value: bytes | str, what: str) -> bytes:
@@ -82,11 +83,18 @@ def _format(value: str) -> ImageFormat:
     return cast("ImageFormat", value)
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
+@attrs.frozen(init=False, eq=False, repr=False)
 class EncodedTextChunk:
     """Text as token ids.
 
     The ids are copied; a numpy array or torch tensor of integers is accepted too.
+
+    Args:
+        tokens: The token ids.
+        type: Always `encoded_text`.
+
+    Raises:
+        InvalidInputError: Something else than whole numbers.
 
     Example:
         >>> chunk = EncodedTextChunk(tokens=[1, 2, 3])
@@ -94,16 +102,37 @@ class EncodedTextChunk:
         ([1, 2, 3], 3)
     """
 
-    array: npt.NDArray[np.int64] = attrs.field(alias="tokens", converter=_tokens)
-    """The token ids as a read-only array."""
-    type: Literal["encoded_text"] = _tag("encoded_text")
-    _list: list[int] | None = attrs.field(default=None, init=False)
+    ids: npt.NDArray[np.uint32 | np.int64] = attrs.field(alias="tokens")
+    """The token ids as an array: uint32, or int64 when one does not fit."""
+    type: Literal["encoded_text"]
+    _list: list[int] | None = attrs.field(init=False)
+
+    def __init__(self, *, tokens: Tokens, type: Literal["encoded_text"] = "encoded_text") -> None:
+        if type != "encoded_text":
+            raise InvalidInputError(f"type must be 'encoded_text', not {type!r}.")
+        put = object.__setattr__
+        put(self, "ids", _ids(tokens))
+        put(self, "type", type)
+        put(self, "_list", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"array": self.array, "type": self.type, "_list": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(tokens=state["array"], type=state["type"])  # type: ignore[misc]
+
+    @property
+    def array(self) -> npt.NDArray[np.int64]:
+        """The token ids as a new read-only array of int64."""
+        array = self.ids.astype(np.int64)
+        array.flags.writeable = False
+        return array
 
     @property
     def tokens(self) -> list[int]:
         """The token ids as a list."""
         if self._list is None:
-            object.__setattr__(self, "_list", self.array.tolist())
+            object.__setattr__(self, "_list", self.ids.tolist())
         tokens = self._list
         assert tokens is not None
         return tokens
@@ -111,15 +140,15 @@ class EncodedTextChunk:
     @property
     def length(self) -> int:
         """Number of tokens."""
-        return int(self.array.size)
+        return len(self.ids)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EncodedTextChunk):
             return NotImplemented
-        return np.array_equal(self.array, other.array)
+        return np.array_equal(self.ids, other.ids)
 
     def __hash__(self) -> int:
-        return hash((self.type, self.array.tobytes()))
+        return hash((self.type, self.ids.tobytes()))
 
     def __repr__(self) -> str:
         return f"EncodedTextChunk(tokens={self.tokens})"
@@ -264,7 +293,6 @@ _BY_KEY: dict[str, str] = {
     "data": "image",
     "tokens": "encoded_text",
 }
-Tokens: TypeAlias = Sequence[int] | npt.NDArray[Any]
 
 
 def chunk_from_dict(value: Mapping[str, Any]) -> ModelInputChunk:

@@ -68,6 +68,8 @@ def to_tensor(key: str, value: object) -> TensorData:
     """
     if isinstance(value, TensorData):
         return value
+    if type(value) is np.ndarray and tensors.wire_name(value.dtype) is not None:
+        return TensorData.adopt(tensors.to_array(value), value.shape)  # nothing can be wrong
     what = f"loss_fn_inputs[{key!r}]"
     if isinstance(value, ModelInput):
         value = np.array(value.to_ints(), dtype=np.int64)

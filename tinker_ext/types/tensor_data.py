@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -87,11 +88,10 @@ class TensorData:
         crow: npt.NDArray[np.int64] | None = None,
         col: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        dims = shape if isinstance(shape, tuple) or shape is None else _dims(shape)
+        dims = shape if shape is None or type(shape) is tuple else _dims(shape)
         if crow is None and dims is not None and array.shape != dims:
             array = _reshape(array, dims)
-        if array.flags.writeable:
-            array.flags.writeable = False
+        array.setflags(write=False)
         put = object.__setattr__
         put(self, "array", array)
         put(self, "dtype", "int64" if array.dtype.kind == "i" else "float32")
@@ -131,6 +131,9 @@ class TensorData:
         """Copy a 2-D torch tensor, leaving out `pad_value` where that makes it smaller.
 
         A tensor that would not get smaller, or is not 2-D, is copied as it is.
+
+        Raises:
+            TypeError: `pad_value` is not an integer.
         """
         values = tensors.to_array(tensor, what="TensorData.from_torch_sparse")
         return cls.compressed(values, pad_value)
@@ -138,6 +141,7 @@ class TensorData:
     @classmethod
     def compressed(cls, values: npt.NDArray[Any], pad_value: int = 0) -> Self:
         """The smaller of the dense and the CSR form of an array of int64 or float32."""
+        pad_value = _pad(pad_value)
         if values.ndim != 2:
             return cls.adopt(values, values.shape)
         keep = values != pad_value
@@ -187,7 +191,12 @@ class TensorData:
         return None if self.col is None else self.col.tolist()
 
     def to_numpy(self, pad_value: int = 0) -> npt.NDArray[Any]:
-        """A new array of shape `shape`; `pad_value` fills what a sparse tensor leaves out."""
+        """A new array of shape `shape`; `pad_value` fills what a sparse tensor leaves out.
+
+        Raises:
+            TypeError: `pad_value` is not an integer.
+        """
+        pad_value = _pad(pad_value)
         if self.crow is None or self.col is None or self._shape is None:
             return self.array.copy()
         dense = np.full(self._shape, pad_value, dtype=self.array.dtype)
@@ -197,6 +206,7 @@ class TensorData:
 
     def to_dense(self, pad_value: int = 0) -> TensorData:
         """The same tensor without sparse indices; itself when it has none."""
+        pad_value = _pad(pad_value)
         if not self.is_sparse:
             return self
         return TensorData.adopt(self.to_numpy(pad_value), self._shape)
@@ -212,6 +222,7 @@ class TensorData:
 
     def tolist(self, pad_value: int = 0) -> list[Any]:
         """Nested lists following `shape` (a bare number when the shape is empty)."""
+        pad_value = _pad(pad_value)
         values: list[Any] = (self.to_numpy(pad_value) if self.is_sparse else self.array).tolist()
         return values
 
@@ -242,6 +253,12 @@ class TensorData:
         return f"TensorData(data=[{shown}], dtype={self.dtype!r}, shape={self.shape}{sparse})"
 
 
+def _pad(value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"pad_value must be an integer, not {value!r}.")
+    return int(value)
+
+
 def _same_indices(left: npt.NDArray[np.int64] | None, right: npt.NDArray[np.int64] | None) -> bool:
     if left is None or right is None:
         return left is right
@@ -258,9 +275,7 @@ def _dims(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _reshape(array: npt.NDArray[Any], dims: tuple[int, ...]) -> npt.NDArray[Any]:
-    size = 1
-    for n in dims:
-        size *= n
+    size = math.prod(dims)
     if size != array.size or any(n < 0 for n in dims):
         raise InvalidInputError(
             f"TensorData: {array.size} values do not fill shape {list(dims)} ({size} values)."

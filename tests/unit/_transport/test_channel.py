@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import gzip
 import random
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 import zstandard
-from unit._transport.loopback import reply
+from unit._transport.loopback import Loopback, reply, serving
 
 from tinker_ext._transport.channel import Channel, RawReply
+from tinker_ext._wire.payload import Body
 from tinker_ext.errors import APIConnectionError, APIResponseValidationError
 
 BODY = b'{"request_id":"abc","logprobs":[-0.5,-1.25]}' * 3
@@ -113,3 +115,106 @@ def test_unchanged_replies(data: bytes) -> None:
             assert (result[0], result[2]) == (200, BODY)
 
     asyncio.run(main())
+
+
+PARTS = [bytes([n % 251]) * (n * 997 % 70_000) for n in range(120)]
+
+
+async def _dial(server: Loopback) -> Channel:
+    loop = asyncio.get_running_loop()
+    _, channel = await loop.create_connection(lambda: Channel(loop), "127.0.0.1", server.port)
+    return channel
+
+
+def _head(body: Body) -> bytes:
+    return b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+
+
+def test_a_body_in_blocks_arrives_whole_and_the_connection_stays() -> None:
+    """M25: blocks leave as the socket takes them; the bytes and the next request are right."""
+
+    async def main() -> None:
+        async with serving(reply(b"ok")) as server:
+            channel = await _dial(server)
+            body = Body(PARTS)
+            for _ in range(3):
+                status, _, content = await channel.start(_head(body), body, 1000)
+                assert (status, content) == (200, b"ok")
+                assert channel.alive
+            channel.abort()
+            await channel.wait_closed()
+            assert server.connections == 1
+            assert [seen.body for seen in server.seen] == [b"".join(PARTS)] * 3
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_little_of_a_body_waits_in_memory() -> None:
+    """M25: a server that does not read is not sent more than the buffers of the connection."""
+
+    async def main() -> None:
+        taken = 0
+
+        def blocks() -> Iterator[bytes]:
+            nonlocal taken
+            for _ in range(400):
+                taken += 1
+                yield bytes(256 * 1024)
+
+        class Endless(Body):
+            def __len__(self) -> int:
+                return 400 * 256 * 1024
+
+            def __iter__(self) -> Iterator[bytes]:
+                return blocks()
+
+        reading = asyncio.Event()
+        gone = asyncio.Event()
+
+        async def deaf(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            reading.set()
+            await gone.wait()
+            writer.transport.abort()
+
+        server = await asyncio.start_server(deaf, "127.0.0.1", 0)
+        loop = asyncio.get_running_loop()
+        port = server.sockets[0].getsockname()[1]
+        _, channel = await loop.create_connection(lambda: Channel(loop), "127.0.0.1", port)
+        waiter = channel.start(b"POST / HTTP/1.1\r\n\r\n", Endless([]), 1000)
+        await reading.wait()
+        await asyncio.sleep(0.2)
+        assert taken < 100
+        assert channel._transport is not None
+        assert channel._transport.get_write_buffer_size() < 1_000_000
+        gone.set()
+        with pytest.raises(APIConnectionError):
+            await waiter
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_an_answer_before_the_body_is_read_ends_the_connection() -> None:
+    """M25: the rest of a body is never taken for the next request."""
+
+    async def main() -> None:
+        async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(reply(b"too large", 413))
+            await writer.drain()
+            await asyncio.sleep(0.2)
+            writer.transport.abort()
+
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        loop = asyncio.get_running_loop()
+        port = server.sockets[0].getsockname()[1]
+        _, channel = await loop.create_connection(lambda: Channel(loop), "127.0.0.1", port)
+        body = Body([bytes(1_000_000)] * 60)
+        status, _, content = await channel.start(_head(body), body, 1000)
+        assert (status, content) == (413, b"too large")
+        assert not channel.alive
+        await channel.wait_closed()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(asyncio.wait_for(main(), 30))

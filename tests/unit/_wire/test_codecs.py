@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as hnp
 from tinker_proto import tinker_pb2 as pb
 
 from tinker_ext import Datum, ModelInput, SamplingParams, TensorData
-from tinker_ext._wire import json_codec, proto_codec, records, requests
-from tinker_ext._wire.payload import seal_proto
+from tinker_ext._wire import json_codec, payload, proto_codec, records, requests
+from tinker_ext._wire.payload import Body, seal_proto
 from tinker_ext.errors import FeatureMissingError, InvalidInputError
 from tinker_ext.types import (
     DmelChunk,
@@ -76,7 +76,7 @@ def test_both_wires_carry_the_same_batch(tokens, seq_id):
 def test_a_sealed_message_is_one_message(seq_id):
     """M20: adding the number afterwards gives the same message as setting it."""
     head = pb.ForwardBackwardRequest(model_id="M").SerializeToString()
-    parsed = pb.ForwardBackwardRequest.FromString(seal_proto([head], seq_id))
+    parsed = pb.ForwardBackwardRequest.FromString(b"".join(seal_proto([head], seq_id)))
     assert parsed == pb.ForwardBackwardRequest(model_id="M", seq_id=seq_id)
 
 
@@ -84,14 +84,15 @@ def test_zstd_bodies_read_back():
     """M27: a compressed body is the same body."""
     import zstandard
 
-    payload = proto_codec.encode_forward(
+    sent = proto_codec.encode_forward(
         "M", [datum([1, 2])], "cross_entropy", None, forward_only=True, zstd=True
     )
-    raw = zstandard.ZstdDecompressor().decompress(payload.render(3))
+    raw = zstandard.ZstdDecompressor().decompress(sent.render(3))
+    assert sent.content(3) == sent.render(3)
     message = pb.ForwardBackwardRequest.FromString(raw)
     assert message.forward_only
     assert message.seq_id == 3
-    assert ("Content-Encoding", "zstd") in payload.headers
+    assert ("Content-Encoding", "zstd") in sent.headers
 
 
 def test_every_kind_of_chunk():
@@ -142,6 +143,62 @@ def test_spans_and_sparse_tensors():
     dense = body["forward_input"]["data"][0]["loss_fn_inputs"]["target_tokens"]
     assert dense["shape"] == [3, 20]
     assert sum(dense["data"]) == 5
+
+
+def test_a_sparse_float_tensor_keeps_its_dtype():
+    """M8: what is stored of a sparse float32 tensor travels as float32, on both wires."""
+    sparse = TensorData(
+        data=[0.5, -2.25],
+        dtype="float32",
+        shape=[2, 4],
+        sparse_crow_indices=[0, 1, 2],
+        sparse_col_indices=[1, 3],
+    )
+    assert (sparse.dtype, sparse.data) == ("float32", [0.5, -2.25])
+    one = Datum(ModelInput.from_ints([1, 2]), {"target_tokens": [[1] * 4] * 2, "weights": sparse})
+    sent = proto_codec.encode_forward("M", [one], "x", None, forward_only=False)
+    weights = pb.ForwardBackwardRequest.FromString(sent.render(1)).data[0].loss_fn_inputs["weights"]
+    assert weights.dtype == pb.DTYPE_FLOAT32
+    assert np.frombuffer(weights.sparse_csr.values, "<f4").tolist() == [0.5, -2.25]
+    assert proto_codec._full_tensor(weights) == sparse
+    text = json_codec.encode_forward("M", [one], "x", None, forward_only=True).render(1)
+    dense = orjson.loads(text)["forward_input"]["data"][0]["loss_fn_inputs"]["weights"]
+    assert dense["dtype"] == "float32"
+    assert dense["data"] == [0, 0.5, 0, 0, 0, 0, 0, -2.25]
+    assert json_codec.decode_tensor(orjson.loads(json_codec.dumps(json_codec.tensor_json(sparse))))
+
+
+def test_text_that_is_written_later_is_the_text_of_the_call():
+    """M20: changing the batch after the call changes nothing of what is sent."""
+    made = datum([1, 2, 3])
+    now = json_codec.encode_forward("M", [made], "x", None, forward_only=False)
+    later = json_codec.encode_forward("M", [made], "x", None, forward_only=False, later=True)
+    made.loss_fn_inputs["weights"] = TensorData(data=[9.0], dtype="float32")
+    made.model_input.chunks.clear()
+    assert later.work == later.size > 0 == now.work
+    assert later.render(7) == now.render(7) == bytes(later.content(7))
+    assert later.head == now.head
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(1, 64))
+def test_blocks_of_a_body_are_the_body(pieces, block_bytes):
+    """M20: a body read in blocks is the same every time, whatever its parts are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(payload, "BLOCK_BYTES", block_bytes)
+        body = Body([memoryview(piece) if len(piece) % 2 else piece for piece in pieces])
+        assert b"".join(body) == b"".join(body) == bytes(body) == b"".join(pieces)
+        assert len(body) == len(bytes(body))
+
+
+def test_a_large_batch_leaves_without_being_joined():
+    """M20: what leaves in blocks is what is written as one piece."""
+    batch = [datum(list(range(3000))) for _ in range(12)]
+    sent = proto_codec.encode_forward("M", batch, "x", None, forward_only=False)
+    content = sent.content(5)
+    assert isinstance(content, Body)
+    assert len(content) == len(sent.render(5))
+    assert b"".join(content) == sent.render(5)
+    assert max(map(len, content)) < 2 * payload.BLOCK_BYTES
 
 
 def test_what_the_wire_cannot_carry_is_refused():

@@ -232,3 +232,23 @@ def test_bad_location(location):
     """M30: the place of an image is a text."""
     with pytest.raises(InvalidInputError, match="location"):
         ImageAssetPointerChunk(format="png", location=location)
+
+
+def test_ids_beyond_the_wire_are_kept_and_told_apart():
+    """M10: ids that do not fit 32 bits are an error of the call, not another id."""
+    large, small = EncodedTextChunk(tokens=[1, 2**40]), EncodedTextChunk(tokens=[1, 0])
+    assert large.tokens == [1, 2**40]
+    assert large != small
+    assert EncodedTextChunk(tokens=[-1]).tokens == [-1]
+    assert EncodedTextChunk(tokens=np.array([2**32 - 1])).tokens == [2**32 - 1]
+    assert EncodedTextChunk(tokens=np.array([1, 2])) == EncodedTextChunk(tokens=(1, 2))
+    assert EncodedTextChunk(tokens=[1, 2]).array.dtype == np.int64
+
+
+def test_a_pickle_of_an_earlier_release():
+    """M10: ids were an array of int64."""
+    chunk = EncodedTextChunk.__new__(EncodedTextChunk)
+    chunk.__setstate__({"array": np.array([1, 2]), "type": "encoded_text", "_list": [1, 2]})
+    assert chunk == EncodedTextChunk(tokens=[1, 2])
+    assert sorted(chunk.__getstate__()) == ["_list", "array", "type"]
+    assert attrs.evolve(chunk, tokens=[3]).tokens == [3]

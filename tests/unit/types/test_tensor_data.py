@@ -190,3 +190,45 @@ def test_bad_shapes(shape):
     """M30: a shape that is none is a ValueError."""
     with pytest.raises(InvalidInputError, match="shape"):
         TensorData(data=[1], dtype="int64", shape=shape)
+
+
+@pytest.mark.parametrize("pad", [0.5, True, "0", None, 1.0])
+@pytest.mark.parametrize("tensor", [TensorData(**SPARSE), TensorData(data=[1], dtype="int64")])
+def test_pad_value_is_an_integer(tensor, pad):
+    """F52: what fills a sparse tensor is an integer, as with the official package."""
+    for read in (tensor.to_numpy, tensor.tolist, tensor.to_dense):
+        with pytest.raises(TypeError, match="pad_value"):
+            read(pad_value=pad)
+    with pytest.raises(TypeError, match="pad_value"):
+        TensorData.compressed(np.zeros((2, 2), np.int64), pad)
+    assert tensor.tolist(np.int32(0)) == tensor.tolist(0)
+
+
+def test_fractions_are_never_cut_off():
+    """M7: a float in a list of integers is taken only if it is whole."""
+    with pytest.raises(InvalidInputError, match=r"2\.7"):
+        TensorData(data=[1.0, 2.7], dtype="int64")
+    with pytest.raises(InvalidInputError, match=r"2\.7"):
+        TensorData(data=[1, 2.7], dtype="int64")
+    with pytest.raises(InvalidInputError, match=r"2\.7"):
+        TensorData(data=np.array([1.0, 2.7]), dtype="int64")
+    assert TensorData(data=[1.0, 2.0], dtype="int64").data == [1, 2]
+
+
+def test_read_only_memory_is_not_copied():
+    """M8: the bytes of a reply are used as they are; what somebody can write to is copied."""
+    reply = np.frombuffer(bytes(16), np.float32)
+    assert np.shares_memory(TensorData.from_numpy(reply).array, reply)
+    assert np.shares_memory(TensorData.from_numpy(reply[1:]).array, reply)
+    source = np.ones(4, np.float32)
+    view = source.view()
+    view.flags.writeable = False
+    tensor = TensorData.from_numpy(view)
+    source[0] = 7
+    assert tensor.data == [1.0] * 4
+
+
+def test_pickles_of_earlier_releases():
+    """M8: the state of a pickle is what it was."""
+    state = TensorData(data=[1, 2], dtype="int64", shape=[2]).__getstate__()
+    assert sorted(state) == ["_list", "_shape", "array", "col", "crow", "dtype"]
