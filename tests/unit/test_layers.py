@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "tinker_ext"
 
 # A layer may import itself and the layers after it (design: clients → … → generated).
-LAYERS = ["compat", "cli", "conform", "runs", "clients", "core", "observe"]
+LAYERS = ["compat", "cli", "conform", "runs", "clients", "fleet", "core", "observe"]
 LAYERS += ["_transport", "_wire"]
 LEAVES = {"errors", "config", "paths", "tensors", "tokenizers", "types", "batch", "_version"}
 LEAVES |= {"auth", "credentials", "downloads", "forks", "journal", "ui", "_reply_parts"}

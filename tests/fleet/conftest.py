@@ -1,0 +1,31 @@
+"""Stores for the tests of the fleet: a folder always, a real Redis where one is installed.
+
+`nox -s fleet` sets TINKER_FLEET_REDIS, which makes a missing redis-server a failure.
+"""
+
+import os
+
+import pytest
+from fleet.redis_server import RedisServer
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory):
+    if not RedisServer.installed() and "TINKER_FLEET_REDIS" not in os.environ:
+        pytest.skip("redis-server is not installed; `nox -s fleet` needs it")
+    server = RedisServer(tmp_path_factory.mktemp("redis")).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def address(request, tmp_path):
+    """Where a fleet may live, empty."""
+    if request.param == "sqlite":
+        return str(tmp_path / "fleet")
+    server = request.getfixturevalue("redis_server")
+    import redis
+
+    with redis.Redis.from_url(server.url) as client:
+        client.flushall()
+    return server.url

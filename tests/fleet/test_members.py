@@ -1,0 +1,242 @@
+"""Members: permits at hand, pauses of others, stores that go away, processes that end."""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from fleet.redis_server import RedisServer
+
+from tinker_ext.fleet import member as member_module
+from tinker_ext.fleet.member import Member
+from tinker_ext.fleet.store import open_store
+
+
+class Work:
+    """Samples that a test pretends to have; above 48 in flight the first window would grow."""
+
+    def __init__(self, in_flight=0, queued=0, most=1000):
+        self.in_flight, self.queued, self.most = in_flight, queued, most
+        self.pauses, self.changes = [], 0
+
+    def counts(self):
+        return self.in_flight, self.queued, self.most
+
+    def changed(self):
+        self.changes += 1
+
+    def pause(self, seconds):
+        self.pauses.append(seconds)
+
+
+@pytest.fixture
+def join():
+    """Makes members that leave at the end of the test."""
+    made = []
+
+    def make(address, work=None, **options):
+        made.append(Member(address, work or Work(), base_url="http://s", fingerprint="f"))
+        made[-1].join(**options)
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.leave()
+
+
+def wait_for(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "did not happen in time"
+        time.sleep(0.02)
+
+
+def test_two_members_share_one_window(address, join):
+    """M49: equal members come to equal parts, and a member alone has all of it."""
+    one = join(address, Work(queued=500))
+    assert one.value == 64
+    two = join(address, Work(queued=500))
+    wait_for(lambda: one.value == two.value == 32)
+    one.leave()
+    wait_for(lambda: two.value == 64)
+
+
+def test_a_refusal_of_one_pauses_all_and_lowers_the_window(address, join):
+    """M49: the pause and the cut that one member finds reach the others in a moment."""
+    works = [Work(in_flight=20, queued=500), Work(in_flight=20, queued=500)]
+    one, two = (join(address, work) for work in works)
+    wait_for(lambda: one.value == two.value == 32)
+    one.refused(started=time.monotonic(), pause=5.0)
+    wait_for(lambda: works[1].pauses)
+    assert 3.0 < works[1].pauses[0] <= 5.0
+    wait_for(lambda: one.value + two.value < 64)
+
+
+def test_a_refusal_for_want_of_credit_pauses_but_does_not_cut(address, join):
+    """M49: 402 says nothing about how much the server takes."""
+    work = Work(in_flight=64, queued=500)
+    one, other = join(address, work), Work(in_flight=1)
+    join(address, other)
+    one.refused(started=time.monotonic(), pause=5.0, full=False)
+    wait_for(lambda: other.pauses)
+    record = one.store.look(one.group)
+    assert record is not None
+    assert record.window["round"] == 0
+
+
+def test_a_refused_request_waits_for_the_pause_and_for_a_permit(tmp_path, join):
+    """M49: refused requests are not sent again while others fill the window."""
+    work = Work(in_flight=66, most=64)
+    one = join(str(tmp_path), work)
+
+    class Backoff:
+        async def wait(self):
+            return None
+
+    async def scenario():
+        waiting = asyncio.ensure_future(one.after_refusal(Backoff()))
+        await asyncio.sleep(0.15)
+        assert not waiting.done()
+        work.in_flight = 64
+        await asyncio.wait_for(waiting, 2.0)
+
+    asyncio.run(scenario())
+
+
+def test_a_sample_costs_no_step_in_the_store(address, join):
+    """M49: with a block at hand, 10,000 requests neither wait nor ask the store."""
+    work = Work(in_flight=10, queued=20)
+    one = join(address, work)
+    steps = []
+    sync = one.store.sync
+    one.store.sync = lambda *a: steps.append(1) or sync(*a)
+    began = time.monotonic()
+    for _ in range(10_000):
+        assert one.value > 10
+        one.accepted(in_flight=10)
+    assert len(steps) <= 5 + 10 * (time.monotonic() - began)
+
+
+KILLED = """
+import sys, time
+from tinker_ext.fleet.member import Member
+
+class Work:
+    def counts(self): return 20, 500, 1000
+    def changed(self): pass
+    def pause(self, seconds): pass
+
+member = Member(sys.argv[1], Work(), base_url="http://s", fingerprint="f")
+member.join()
+while member.value < 30: time.sleep(0.02)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def test_permits_of_a_killed_process_are_used_again_within_ten_seconds(address, join):
+    """M49: SIGKILL leaves no time to give anything back; the lease ends by itself."""
+    one = join(address, Work(in_flight=20, queued=500))
+    child = subprocess.Popen(
+        [sys.executable, "-c", KILLED, address], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    assert one.value <= 34
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    killed = time.monotonic()
+    wait_for(lambda: one.value == 64)
+    assert time.monotonic() - killed < 10.0
+
+
+def test_a_store_that_goes_away_and_comes_back(tmp_path, join, monkeypatch, caplog):
+    """M49: the last lease, then a careful share, one warning, and back without a restart."""
+    if not RedisServer.installed() and "TINKER_FLEET_REDIS" not in os.environ:
+        pytest.skip("redis-server is not installed; `nox -s fleet` needs it")
+    monkeypatch.setattr(member_module, "lease_seconds", lambda members: 2.0)
+    server = RedisServer(tmp_path).start()
+    try:
+        works = [Work(in_flight=20, queued=500) for _ in range(2)]
+        one, two = (join(server.url, work) for work in works)
+        wait_for(lambda: one.value == two.value == 32)
+        window = one._grant.window
+        with caplog.at_level(logging.INFO, "tinker_ext"):
+            server.stop()
+            wait_for(lambda: one.is_cut_off and two.is_cut_off)
+            assert (one.value, two.value) == (32, 32)
+            wait_for(lambda: one.value == two.value == 24)
+            server.start()  # empty: it had kept nothing
+            most = 0
+            while one.is_cut_off or two.is_cut_off:
+                most = max(most, one.value + two.value)
+                time.sleep(0.01)
+            wait_for(lambda: one.value + two.value >= window - 1)
+        assert most <= window
+        warnings = [r for r in caplog.records if "does not answer" in r.message]
+        assert len(warnings) == 2  # one of each member, though each tried several times
+    finally:
+        server.stop()
+
+
+def test_a_member_without_a_store_works_on_and_joins_later(tmp_path, join, caplog):
+    """M49: a worker that was sent a client does not fail because its store is away."""
+    place = tmp_path / "fleet"
+    place.write_text("in the way")
+    with caplog.at_level(logging.WARNING, "tinker_ext"):
+        one = join(str(place), strict=False)
+    assert one.value == 1
+    assert "does not answer" in caplog.text
+    place.unlink()
+    wait_for(lambda: one.value == 64)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_is_a_member_of_its_own(tmp_path, join):
+    """M49: a child joins when it samples, not before, and the parent stays what it was."""
+    one = join(str(tmp_path), Work(queued=500))
+    go, done = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        try:
+            os.read(go[0], 1)
+            _ = one.value
+            while one.value < 32:
+                time.sleep(0.02)
+            os.write(done[1], b"1")
+            time.sleep(30)
+        finally:
+            os._exit(0)
+    try:
+        time.sleep(0.6)
+        assert len(one.store.look(one.group).members) == 1
+        os.write(go[1], b"1")
+        assert os.read(done[0], 1) == b"1"
+        names = {member.facts["process"] for member in one.store.look(one.group).members}
+        assert names == {os.getpid(), child}
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        for end in (*go, *done):
+            os.close(end)
+
+
+def test_leaving_ends_the_thread_and_the_membership(address, join):
+    """M49, M44: nothing runs on after a member has left."""
+    one = join(address)
+    thread, group = one._thread, one.group
+    one.leave()
+    one.leave()
+    assert thread is not None
+    assert not thread.is_alive()
+    store = open_store(address)
+    store.open()
+    record = store.look(group)
+    assert record is not None
+    assert record.members == ()
+    store.close()

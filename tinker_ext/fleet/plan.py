@@ -1,0 +1,227 @@
+"""How one limit is divided: the size of the shared window, and how many permits each member gets.
+
+Pure decisions without a store or a clock, so that the simulation runs exactly this code. Whoever
+synchronises first after a plan has run out makes the next one (`plan`), for everybody.
+
+The window moves through these phases:
+
+====== ======================================== ===================================================
+phase  meaning                                  ends with
+====== ======================================== ===================================================
+grow   nothing is known: a quarter more a plan  the first refusal → search
+search up in steps that double while all goes   a refusal → hold at what the server had taken
+       well
+hold   the limit is known                       time → search, from a small step; a refusal → less
+====== ======================================== ===================================================
+
+A refusal says more than "too much": what the server had taken from all members at that moment is
+its limit, so the window goes there instead of being cut by a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import nsmallest
+
+import attrs
+
+from tinker_ext.fleet.store import LONGEST_PAUSE
+
+FIRST_WINDOW = 64
+"""Where a fleet starts that knows nothing; a single process starts there too."""
+GROWTH = 0.25
+PRECISION = 0.02
+SETTLE_SECONDS = 1.0
+HOLD_SECONDS = 10.0
+LONGEST_HOLD_SECONDS = 600.0
+QUANTUM_SECONDS = 5.0
+"""Permits that do not divide evenly change hands this often; each change idles them briefly."""
+MAX_PLAN_SECONDS = 2.0
+MAX_SYNC_SECONDS = 3.0
+
+
+def plan_seconds(members: int) -> float:
+    """Time between plans; a plan looks at every member."""
+    return min(MAX_PLAN_SECONDS, max(0.25, members * 0.002))
+
+
+def sync_seconds(members: int) -> float:
+    """Time between the reports of one member, so that all together stay light for the store."""
+    return min(MAX_SYNC_SECONDS, max(0.25, members * 0.01))
+
+
+def lease_seconds(members: int) -> float:
+    """Time to live of a lease: three reports may be lost, and a killed process costs under 10 s."""
+    return max(5.0, 2.8 * sync_seconds(members))
+
+
+@attrs.define
+class Window:
+    """The shared limit and what is known about it. Times are those of the store.
+
+    Attributes:
+        size: Permits of all members together.
+        phase: See the table above.
+        low: Last size that was not refused.
+        step: Next increase, as a part of the size.
+        since: When size or phase changed last.
+        hold: Seconds to hold before the next probe.
+        round: Counts the cuts; refusals of requests sent before the last one tell nothing new.
+        quantum: When permits that do not divide evenly change hands next.
+        service: Permit-seconds given to each member in contention.
+        planned: When the last plan was made.
+    """
+
+    size: float = FIRST_WINDOW
+    phase: str = "grow"
+    low: float = 1.0
+    step: float = GROWTH
+    since: float = 0.0
+    hold: float = HOLD_SECONDS
+    round: int = 0
+    quantum: float = 0.0
+    service: dict[str, float] = attrs.field(factory=dict)
+    planned: float = 0.0
+
+
+@attrs.frozen
+class Row:
+    """What a member said last, as far as a plan needs it.
+
+    Attributes:
+        id: The member.
+        active: Requests it has sent or is sending; a refused one that waits is not among them.
+        demand: The same and all that wait.
+        refused: Whether a request of the current round was refused since its last report.
+        level: Requests the server held for it when the first one was refused.
+        cap: Permits it has now.
+        target: Permits the last plan gave it.
+    """
+
+    id: str
+    active: int
+    demand: int
+    refused: bool = False
+    level: int = 0
+    cap: int = 0
+    target: int = 0
+
+
+def plan(window: Window, rows: Sequence[Row], now: float, pause: float, cap: int) -> dict[str, int]:
+    """Move the window and divide it; changes `window` in place.
+
+    Args:
+        window: The shared limit.
+        rows: All living members.
+        now: Time of the store.
+        pause: Seconds for which nobody sends, because the server asked for it.
+        cap: Most permits that any member allows.
+
+    Returns:
+        Permits by member.
+    """
+    # What lies further ahead was written before the clock was set back.
+    window.since = min(window.since or now, now + LONGEST_PAUSE)
+    window.quantum = min(window.quantum, now + QUANTUM_SECONDS)
+    _move(window, rows, now, pause)
+    window.size = max(1.0, min(window.size, float(cap)))
+    targets = _divide(window, rows, now)
+    window.planned = now
+    return targets
+
+
+def _move(window: Window, rows: Sequence[Row], now: float, pause: float) -> None:
+    before = window.size
+    if any(row.refused for row in rows):
+        taken = sum(row.level if row.refused else row.active for row in rows)
+        # Requests from before the last cut may still fill the server: that says nothing new.
+        if now < window.since or taken > before:
+            return
+        _cut(window, float(taken))
+        window.round += 1
+        window.since = now + pause
+        return
+    active = sum(row.active for row in rows)
+    # Permits that nobody needs say nothing about the server, and neither does a pause.
+    if pause > 0 or active < 0.85 * min(before, sum(max(row.cap, row.active) for row in rows)):
+        window.since = max(window.since, now + pause)
+        return
+    if active < 0.75 * before:
+        return
+    quiet = now - window.since
+    if window.phase == "grow":
+        window.size, window.low = before * (1 + GROWTH), before
+    elif window.phase == "search" and quiet >= SETTLE_SECONDS:
+        window.low, window.since = before, now
+        window.size = before + max(1.0, window.step * before)
+        window.step = min(GROWTH, 2 * window.step)
+    elif window.phase == "hold" and quiet >= window.hold:
+        window.phase, window.low, window.since = "search", before, now
+        window.size, window.step = before + max(1.0, PRECISION * before), 2 * PRECISION
+        # Counts while it fails; any success ends the series.
+        window.hold = min(LONGEST_HOLD_SECONDS, 2 * window.hold)
+
+
+def _cut(window: Window, taken: float) -> None:
+    size = window.size
+    less = max(1.0, size - max(1.0, PRECISION * size))
+    if window.phase == "grow":
+        # Reports are older than the growth: the true limit may lie above what they add up to.
+        window.phase, window.step = "search", PRECISION
+        window.size = min(less, max(taken, window.low * 0.8))
+    elif window.phase == "search":
+        if window.step > 2 * PRECISION:
+            window.hold = HOLD_SECONDS
+        window.phase = "hold"
+        window.size = min(less, max(taken, window.low))
+    else:
+        window.size = min(less, max(taken, size * 0.7))
+
+
+def _divide(window: Window, rows: Sequence[Row], now: float) -> dict[str, int]:
+    """Give everybody what it needs, and equal parts where that is more than there is."""
+    total, count = int(window.size), len(rows)
+    if not count:
+        window.service.clear()
+        return {}
+    # With plenty, an idle member keeps a permit at hand for its next request.
+    least = 1 if total >= 4 * count else 0
+    wanted = {row.id: max(least, row.demand) for row in rows}
+    spare = total - sum(wanted.values())
+    if spare >= 0:
+        window.service.clear()
+        return {name: need + spare // count for name, need in wanted.items()}
+    level, left, behind = 0, total, count
+    for need in sorted(wanted.values()):
+        if need * behind > left:
+            level = left // behind
+            break
+        left -= need
+        behind -= 1
+    targets = {name: min(need, level) for name, need in wanted.items()}
+    extra = total - sum(targets.values())
+    hungry = [row for row in rows if wanted[row.id] > level]
+    _count_service(window, hungry, now)
+    if now < window.quantum:
+        kept = [row.id for row in hungry if row.target > level][:extra]
+    else:
+        window.quantum, kept = now + QUANTUM_SECONDS, []
+    if len(kept) < extra:
+        chosen = set(kept)
+        others = [row.id for row in hungry if row.id not in chosen]
+        kept += nsmallest(extra - len(kept), others, key=lambda name: window.service[name])
+    for name in kept:
+        targets[name] += 1
+    return targets
+
+
+def _count_service(window: Window, hungry: Sequence[Row], now: float) -> None:
+    """Count permit-seconds, so that who had less gets the next permit that is over."""
+    passed = max(0.0, now - window.planned) if window.planned else 0.0
+    before = window.service
+    # A newcomer starts where the poorest is: it has no claim on what was given before it came.
+    start = min(before.values(), default=0.0)
+    window.service = {
+        row.id: before.get(row.id, start) - start + max(row.cap, row.active) * passed
+        for row in hungry
+    }
