@@ -95,6 +95,19 @@ def _url(value: str) -> str:
     return value.rstrip("/") or HOSTED_BASE_URL
 
 
+def fleet_address(value: str | os.PathLike[str] | None) -> str | None:
+    """The folder or URL of a fleet as text.
+
+    Raises:
+        ConfigurationError: It is neither text nor a path.
+    """
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise ConfigurationError(
+            f"fleet must be a folder or a redis:// URL, not {type(value).__name__}."
+        )
+    return str(value) if value else None
+
+
 def _more_than_zero(_: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
     if value is not None and not value > 0:
         raise ConfigurationError(f"{attribute.name} must be above 0, got {value!r}.")
@@ -183,6 +196,10 @@ class Config:
         metadata={"env": "CLOUDFLARE_ACCESS_CLIENT_SECRET", "read": str},
     )
     """Sent as CF-Access-Client-Secret."""
+
+    fleet: str | None = _knob(None, "TINKER_EXT_FLEET", converter=fleet_address, show=False)
+    """Folder or `redis://` URL over which processes share limit, back-off and budget; hidden,
+    since a URL may contain a password."""
 
     connect_timeout: float = _seconds(30.0, "TINKER_EXT_CONNECT_TIMEOUT")
     """Time to open a connection."""
@@ -339,7 +356,7 @@ class Config:
 
 
 _SECRETS = frozenset(
-    {"api_key", "credential_cmd", "cloudflare_client_id", "cloudflare_client_secret"}
+    {"api_key", "credential_cmd", "cloudflare_client_id", "cloudflare_client_secret", "fleet"}
 )
 _STAY = _SECRETS | {"base_url"}
 

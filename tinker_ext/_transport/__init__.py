@@ -23,6 +23,7 @@ from tinker_ext._transport.limits import (
     AdaptiveLimit,
     ByteBudget,
     FairQueue,
+    SampleLimit,
     SharedBackoff,
     shared_backoff,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "Retry",
     "RetryBudget",
     "RetryRule",
+    "SampleLimit",
     "SharedBackoff",
     "UnreadableReplyError",
     "sent_of",

@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from tinker_ext._transport.alarms import Alarms
@@ -234,6 +235,29 @@ def shared_backoff(base_url: str, fingerprint: str) -> SharedBackoff:
     return table.setdefault((base_url, fingerprint), SharedBackoff())
 
 
+class SampleLimit(Protocol):
+    """How many samples may be under way: found by one client alone, or shared by a fleet."""
+
+    @property
+    def value(self) -> int:
+        """The limit now."""
+
+    def accepted(self, *, in_flight: int) -> None:
+        """Note that the server took a request while `in_flight` were under way."""
+
+    def refused(self, *, started: float, pause: float = 0.0, full: bool = True) -> None:
+        """Note a refusal of a request sent at loop time `started`.
+
+        Args:
+            started: When it was sent.
+            pause: Seconds for which nobody is to send.
+            full: Whether it means that the server had too much, and not, for example, no credit.
+        """
+
+    async def after_refusal(self, backoff: SharedBackoff) -> None:
+        """Wait until a refused request may be sent again."""
+
+
 class AdaptiveLimit:
     """A concurrency limit that finds what the server admits.
 
@@ -273,7 +297,7 @@ class AdaptiveLimit:
         self._value = min(float(self._cap), self._value + step)
         self._changed(before)
 
-    def refused(self, *, started: float) -> None:
+    def refused(self, *, started: float, pause: float = 0.0, full: bool = True) -> None:
         """Note a 429 or other sign of overload on a request sent at loop time `started`."""
         self._probing = False
         if started <= self._last_cut:
@@ -282,6 +306,10 @@ class AdaptiveLimit:
         before = self.value
         self._value = max(1.0, self._value * self.shrink)
         self._changed(before)
+
+    async def after_refusal(self, backoff: SharedBackoff) -> None:
+        """Wait until a refused request may be sent again."""
+        await backoff.wait()
 
     def _changed(self, before: int) -> None:
         if self._on_change is not None and self.value != before:

@@ -122,6 +122,8 @@ def _share(state: Mapping[str, Any], api_key: str | None) -> _Shared:
     config = Config.from_portable(state.get("config") or {}, base_url)
     if api_key:
         config = attrs.evolve(config, api_key=api_key)
+    if state.get("fleet"):
+        config = attrs.evolve(config, fleet=state["fleet"])
     # The configuration is compared with its key, so that no two credentials share anything.
     key = (base_url, state.get("session_id"), state.get("wire"), config)
     with _lock:
@@ -133,6 +135,8 @@ def _share(state: Mapping[str, Any], api_key: str | None) -> _Shared:
                 wire=state.get("wire"),
                 session_id=state.get("session_id"),
                 config=config,
+                # An error here would end a worker process, or hang its pool.
+                must_join=False,
             )
             found = _shared[key] = _Shared(workspace)
             workspace.owner = weakref.ref(found)

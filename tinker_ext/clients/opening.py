@@ -16,7 +16,7 @@ from tinker_ext._transport import Observer
 from tinker_ext._transport.origin import encode_header, split_base_url
 from tinker_ext.clients import embedded
 from tinker_ext.clients.arguments import check_metadata
-from tinker_ext.config import HOSTED_BASE_URL, Concealed, Config
+from tinker_ext.config import HOSTED_BASE_URL, Concealed, Config, fleet_address
 from tinker_ext.core.link import Link
 from tinker_ext.core.loop import Runtime, shared_loop
 from tinker_ext.core.session import SessionOptions
@@ -37,6 +37,8 @@ def open_workspace(
     session_id: str | None = None,
     config: Config | None = None,
     wire: str | None = None,
+    fleet: str | os.PathLike[str] | None = None,
+    must_join: bool = True,
     http_client: httpx.AsyncClient | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
     observer: Observer | None = None,
@@ -55,6 +57,8 @@ def open_workspace(
         session_id: Join this session instead of making one.
         config: Settings; by default from the environment.
         wire: `json`, `proto` or None.
+        fleet: Folder or URL of the fleet to join; by default that of the settings.
+        must_join: Whether a fleet whose store cannot be used is an error.
         http_client: Its transport carries the requests.
         transport: The same, without a client around it.
         observer: Told about every attempt.
@@ -69,6 +73,8 @@ def open_workspace(
     api_key = concealed(api_key)
     _check_types(base_url, config, wire, options, http_client)
     settings = config or Config.from_env(base_url=base_url)
+    if fleet is not None:
+        settings = attrs.evolve(settings, fleet=fleet_address(fleet))
     _check_headers({**settings.extra_headers(), **(headers or {})})
     if api_key is None and config is not None and config.api_key:
         api_key = config.api_key.reveal()
@@ -117,7 +123,14 @@ def open_workspace(
         rng=rng,
         observer=observer,
     )
-    return Workspace(link, options, session_id=session_id, description=description)
+    workspace = Workspace(link, options, session_id=session_id, description=description)
+    if settings.fleet is not None:
+        from tinker_ext.fleet import attach, without_password
+
+        run = options.display_name if options is not None else None
+        workspace.member = attach(workspace, settings.fleet, run=run, strict=must_join)
+        workspace.description["fleet"] = without_password(settings.fleet)
+    return workspace
 
 
 def concealed(api_key: str | None) -> Concealed | None:

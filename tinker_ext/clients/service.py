@@ -60,6 +60,8 @@ class ServiceClient:
         default_headers_overrides: Extra headers of every request.
         config: Every other setting; from the environment by default.
         wire: `json` or `proto`; chosen by asking the server by default.
+        fleet: Folder, or `redis://` URL, over which processes share the sampling limit, back-off,
+            budget and a view of themselves; TINKER_EXT_FLEET by default. See `docs/fleet.md`.
         on_event: Called with every event (`tinker_ext.telemetry`), usually on the core's thread.
         run_log: File or directory of the run log, `metrics.jsonl` (`tinker_ext.runlog`).
         budget: Most tokens this client may use, or a `tinker_ext.runlog.Budget`; a call that
@@ -96,6 +98,7 @@ class ServiceClient:
         default_headers_overrides: Mapping[str, str] | None = None,
         config: Config | None = None,
         wire: str | None = None,
+        fleet: str | os.PathLike[str] | None = None,
         on_event: EventCallback | None = None,
         run_log: RunLogLike | None = None,
         budget: BudgetLike | None = None,
@@ -113,6 +116,7 @@ class ServiceClient:
             options=SessionOptions(user_metadata, project_id, display_name),
             config=config,
             wire=wire,
+            fleet=fleet,
             http_client=kwargs.get("http_client"),
             transport=kwargs.get("transport"),
             observer=kwargs.get("observer"),

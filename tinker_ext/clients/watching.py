@@ -56,6 +56,10 @@ def put_watchers(
         observers.add(Callback(on_event))
     if budget is not None or prices is not None or run_log is not None:
         watchers.ledger = _ledger(budget, prices)
+        if workspace.member is not None:
+            from tinker_ext.fleet import share_ledger
+
+            watchers.ledger = share_ledger(workspace.member, watchers.ledger)
         if run_log is not None:
             _record(workspace, run_log, watchers.ledger)
     if is_wanted(telemetry, workspace.link.config, workspace.link.base_url):

@@ -19,6 +19,7 @@ from tinker_ext._transport import (
     Reply,
     Retry,
     RetryRule,
+    SampleLimit,
     sent_of,
     verdict,
 )
@@ -68,6 +69,7 @@ class SamplePool:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._closed: TinkerError | None = None
+        self._shared_limit: SampleLimit | None = None
         self._start_empty()
         self.owner: Callable[[], object] = lambda: None
         """Gives the client that ends all this when it is forgotten; a pending sample holds it."""
@@ -83,7 +85,9 @@ class SamplePool:
         self._in_flight: dict[Sample, None] = {}
         self._bytes = ByteBudget(self._link.config.sample_bytes_in_flight)
         self._alarms = Alarms()
-        self.limit = AdaptiveLimit(cap=self._link.config.sample_concurrency, on_change=self._grown)
+        self.limit = self._shared_limit or AdaptiveLimit(
+            cap=self._link.config.sample_concurrency, on_change=self.limit_changed
+        )
         self._most_polls = min(self._link.config.poll_connections, _spare_descriptors())
         self._progresses: WeakSet[Progress] = WeakSet()
         self._shared_progress: Progress | None = None
@@ -91,6 +95,10 @@ class SamplePool:
     def after_fork(self) -> None:
         """Forget the parent's samples in a forked child, and the room that they took."""
         self._start_empty()
+
+    def share_limit(self, limit: SampleLimit) -> None:
+        """Take the limit of a fleet from now on, also in forked children."""
+        self.limit = self._shared_limit = limit
 
     @property
     def in_flight(self) -> int:
@@ -123,7 +131,8 @@ class SamplePool:
 
     # -- on the loop -----------------------------------------------------------------------
 
-    def _grown(self, _: int) -> None:
+    def limit_changed(self, _: int = 0) -> None:
+        """Start what the new limit allows."""
         if self._queue and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._pump)
@@ -367,11 +376,12 @@ class SamplePool:
                 )
             )
         if status in (402, 429):
-            self.limit.refused(started=started)
             named = decision.source in ("retry-after-ms", "retry-after", "date", "billing")
             pause = LARGE_PAUSE_SECONDS if size > LARGE_BYTES else PAUSE_SECONDS
-            connection.backoff.pause(delay if named else pause)
-            await connection.backoff.wait()
+            pause = delay if named else pause
+            self.limit.refused(started=started, pause=pause, full=status == 429)
+            connection.backoff.pause(pause)
+            await self.limit.after_refusal(connection.backoff)
         elif decision.sick:
             await connection.budget.wait_turn(
                 Lane.SAMPLE, delay, chosen_by_us=ours, deadline=sample.deadline

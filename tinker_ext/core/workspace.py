@@ -24,6 +24,7 @@ from tinker_ext.errors import APIError, ClientClosedError, TinkerError
 from tinker_ext.observe.watchers import Watchers
 
 if TYPE_CHECKING:
+    from tinker_ext.fleet import Member
     from tinker_ext.journal import Journal
 
 T = TypeVar("T")
@@ -58,6 +59,8 @@ class Workspace:
         self.samples.on_cancelled = self._cancelled
         self.samples.owner = lambda: self.owner()
         self.description = dict(description or {})
+        self.member: Member | None = None
+        """Its place in a fleet, when the user asked for one."""
         self.journal: Journal | None = None
         """Where the run is written down, when the user asked for it."""
         self.followed: Turns | None = None

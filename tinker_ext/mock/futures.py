@@ -139,6 +139,20 @@ class Promises:
                 if promise.state == "pending" and kind in (None, promise.kind)
             )
 
+    def in_flight(self, kind: str) -> int:
+        """Count promises whose outcome nobody can read yet, for whatever reason."""
+        now = self._clock.now()
+        with self._lock:
+            return sum(
+                1
+                for promise in self._table.values()
+                if promise.kind == kind
+                and (
+                    promise.state == "pending"
+                    or (promise.state == "settled" and now < promise.visible_at)
+                )
+            )
+
     def settle(self, promise: Promise, outcome: Result | Failure) -> None:
         """Give a promise its outcome; later calls have no effect."""
         with self._lock:

@@ -74,7 +74,7 @@ def asample(world: World, request: Request) -> Any:
     if repeated is not None:
         return _ticket(world, repeated, count)
     limit = world.settings.sample_limit
-    if limit is not None and world.promises.pending("sample") >= limit:
+    if limit is not None and world.promises.in_flight("sample") >= limit:
         raise HttpError(
             429,
             f"{limit} samples are under way already",

@@ -1,0 +1,162 @@
+"""What is wrong with a store is said at the start, in one error."""
+
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fleet.redis_server import RedisServer
+from fleet.test_members import Work
+
+from tinker_ext import ServiceClient
+from tinker_ext.errors import ConfigurationError
+from tinker_ext.fleet.member import Member
+from tinker_ext.fleet.sqlite import FILE
+
+ROOT = Path(__file__).parents[2]
+
+
+def joined(address):
+    return ServiceClient(base_url="http://127.0.0.1:9", api_key="k", fleet=address)
+
+
+def complaint(address):
+    with pytest.raises(ConfigurationError) as caught:
+        joined(address)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["http://host", "postgres://host/db"])
+def test_a_place_that_is_not_a_store(address):
+    """M49: says what would be one."""
+    assert "give a folder, or redis://" in complaint(address)
+
+
+@pytest.mark.parametrize("address", [7, ["a"], True])
+def test_something_that_is_not_an_address(address):
+    """M49."""
+    assert "fleet must be" in complaint(address)
+
+
+def test_a_file_in_place_of_a_folder(tmp_path):
+    """M49."""
+    place = tmp_path / "file"
+    place.write_text("")
+    assert f"folder {place} cannot be made" in complaint(place)
+
+
+def test_a_damaged_database(tmp_path):
+    """M49."""
+    (tmp_path / FILE).write_text("this is not a database, and long enough to be seen as such" * 20)
+    text = complaint(tmp_path)
+    assert "cannot be the store of a fleet" in text
+    assert "Delete it" in text
+
+
+READ_ONLY = """
+import os, sys
+import tinker_ext.fleet.sqlite
+from tinker_ext.errors import ConfigurationError
+from tinker_ext.fleet import open_store
+os.setuid(65534)
+try:
+    open_store(sys.argv[1]).open()
+except ConfigurationError as error:
+    print(error)
+"""
+
+
+def test_a_read_only_folder(tmp_path):
+    """M49: tried as another user where the tests run as root, who may write everywhere."""
+    place = tmp_path / "fleet"
+    place.mkdir()
+    place.chmod(0o555)
+    if os.geteuid() != 0:
+        assert "read-only" in complaint(place)
+        return
+    for parent in (tmp_path, *tmp_path.parents):
+        if parent.stat().st_uid == 0 and parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+    path = os.pathsep.join([str(ROOT), str(ROOT / "generated")])
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ONLY, str(place)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert "read-only for this user" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(("layout", "age"), [("0", "an older"), ("2", "a newer")])
+def test_another_layout_in_a_folder(tmp_path, layout, age):
+    """M49: says which layout, and that one version is needed; nothing is changed."""
+    joined(tmp_path).close()
+    with sqlite3.connect(tmp_path / FILE) as database:
+        database.execute("UPDATE meta SET value = ? WHERE key = 'layout'", (layout,))
+    database.close()
+    text = complaint(tmp_path)
+    assert f"written by {age} version" in text
+    assert f"layout is {layout}" in text
+
+
+def test_another_layout_in_redis(redis_server):
+    """M49."""
+    import redis
+
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.flushall()
+        client.set("tinker-ext:fleet:layout", "9")
+        assert "written by a newer version" in complaint(redis_server.url)
+        client.flushall()
+
+
+def test_two_versions_at_once(address, monkeypatch):
+    """M49: a store in use by another version is refused, and the error names who uses it."""
+    monkeypatch.setattr("tinker_ext.fleet.member.__version__", "9.3.0")
+    other = Member(address, Work(), base_url="http://127.0.0.1:9", fingerprint="f")
+    monkeypatch.setattr("tinker_ext.fleet.member.group_name", lambda *_: "one")
+    monkeypatch.setattr(other, "_start", lambda: None)
+    other.join()
+    try:
+        monkeypatch.setattr("tinker_ext.fleet.member.__version__", "0.1.0")
+        text = complaint(address)
+        assert f"in use by tinker-ext 9.3.0 ({other.id})" in text
+    finally:
+        other.leave()
+
+
+def test_nobody_listens():
+    """M49: a wrong host or port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    text = complaint(f"redis://127.0.0.1:{port}/0")
+    assert f"redis://127.0.0.1:{port}/0 cannot be reached" in text
+
+
+def test_a_url_that_is_not_one():
+    """M49."""
+    assert "redis" in complaint("redis://127.0.0.1:notaport/0")
+
+
+def test_a_wrong_password(tmp_path):
+    """M49: refused without showing it."""
+    if not RedisServer.installed() and "TINKER_FLEET_REDIS" not in os.environ:
+        pytest.skip("redis-server is not installed; `nox -s fleet` needs it")
+    server = RedisServer(tmp_path, password="right").start()
+    try:
+        for url in (server.url, server.url.replace("//", "//:wrong-canary@")):
+            text = complaint(url)
+            assert "refused the user or password" in text
+            assert "wrong-canary" not in text
+    finally:
+        server.stop()
+
+
+def test_the_package_is_missing(monkeypatch):
+    """M49: names the extra."""
+    monkeypatch.setitem(sys.modules, "redis", None)
+    assert "tinker-ext[fleet]" in complaint("redis://127.0.0.1:1/0")
