@@ -42,6 +42,7 @@ LOCK = CODEGEN / "lock.toml"
 COMMAND = "nox -s regenerate"
 EXTRA_TEMPLATES = ("arguments", "base", "codec", "exchange", "operations")
 PACKAGES = ("tinker_api", "tinker_proto")
+SHOWN = 20
 RUFF_STYLE = ("--line-length=100", "--target-version=py311")
 
 
@@ -224,19 +225,25 @@ def differences(left: Path, right: Path) -> Iterator[str]:
             yield name
 
 
-def write(output: Path = OUTPUT) -> None:
-    """Bring everything up to date; in the output directory only what differs is touched."""
+def write(output: Path = OUTPUT) -> list[str]:
+    """Bring everything up to date, touching only what differs, and return what was not."""
     with tempfile.TemporaryDirectory() as scratch:
         fresh = Path(scratch)
         generate(fresh)
-        for name in differences(fresh, output):
+        stale = list(differences(fresh, output))
+        for name in stale:
             if (fresh / name).is_file():
                 (output / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(fresh / name, output / name)
             else:
                 (output / name).unlink()
-    contract.FILE.write_bytes(contract.build(DOCUMENT))
-    LOCK.write_text(lock_text(DOCUMENT, PROTO), encoding="utf-8")
+    changed = [f"{OUTPUT.name}/{name}" for name in stale]
+    texts = {contract.FILE: contract.build(DOCUMENT), LOCK: lock_text(DOCUMENT, PROTO).encode()}
+    for path, text in texts.items():
+        if not path.is_file() or path.read_bytes() != text:
+            path.write_bytes(text)
+            changed.append(path.relative_to(ROOT).as_posix())
+    return changed
 
 
 def check(output: Path = OUTPUT, lock: Path = LOCK) -> None:
@@ -254,7 +261,7 @@ def check(output: Path = OUTPUT, lock: Path = LOCK) -> None:
     if not lock.is_file() or lock.read_text(encoding="utf-8") != lock_text(DOCUMENT, PROTO):
         stale.append("codegen/lock.toml")
     if stale:
-        shown = "\n  ".join([*stale[:20], *(["…"] if len(stale) > 20 else [])])
+        shown = "\n  ".join([*stale[:SHOWN], *(["…"] if len(stale) > SHOWN else [])])
         files = "1 generated file is" if len(stale) == 1 else f"{len(stale)} generated files are"
         raise StaleError(f"{files} stale:\n  {shown}\nrun: {COMMAND}")
 
@@ -267,7 +274,12 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     check_tools()
     if not options.check:
-        write(options.output)
+        changed = write(options.output)
+        print(f"{len(changed)} files changed" if changed else "everything is up to date")
+        for name in changed[:SHOWN]:
+            print(f"  {name}")
+        if len(changed) > SHOWN:
+            print("  …")
         return 0
     try:
         check(options.output)

@@ -49,7 +49,7 @@ def test_shell_runs(page, url, tmp_path):
 def test_blocks_say_what_they_are(page):
     """A block is run, typed by a person, or no program: nothing in between."""
     kinds = {language for language, _ in blocks(page)}
-    assert kinds <= RUNNABLE | {"console", "text", "yaml", "json", "toml"}, kinds
+    assert kinds <= RUNNABLE | {"console", "text", "diff", "yaml", "json", "toml"}, kinds
 
 
 def test_configuration_lists_every_variable():
