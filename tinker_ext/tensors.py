@@ -108,7 +108,7 @@ def to_array(
     if dtype is not None and dtype not in DTYPES:
         raise InvalidInputError(f"{what}: dtype must be one of {', '.join(DTYPES)}, not {dtype!r}.")
     if dtype is not None and type(value) in (list, tuple):
-        packed = _pack(cast("Sequence[Any]", value), dtype)
+        packed = pack(cast("Sequence[Any]", value), dtype)
         if packed is not None:
             return packed
     source = _source(value, what)
@@ -149,7 +149,7 @@ def _is_constant(source: npt.NDArray[Any]) -> bool:
     return isinstance(base, np.ndarray) and _is_constant(base)
 
 
-def _pack(values: Sequence[Any], dtype: Dtype) -> npt.NDArray[Any] | None:
+def pack(values: Sequence[Any], dtype: Dtype) -> npt.NDArray[Any] | None:
     """A flat list of plain numbers, in half the time numpy takes.
 
     Returns:

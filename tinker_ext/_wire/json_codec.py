@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -10,15 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from tinker_ext import tensors
 from tinker_ext._wire.dialects import Wire
+from tinker_ext._wire.images import era_fields, given_fields
 from tinker_ext._wire.payload import Part, Payload, seal_json
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.chunks import (
     DmelChunk,
     EncodedTextChunk,
-    ImageAssetPointerChunk,
     ImageChunk,
     ModelInputChunk,
+    encode_bytes,
 )
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.enums import StopReason
@@ -99,6 +100,7 @@ def encode_forward(
     *,
     forward_only: bool,
     later: bool = False,
+    sized_images: bool | None = None,
 ) -> Payload:
     """Encode one chunk of forward or forward_backward.
 
@@ -109,8 +111,12 @@ def encode_forward(
         loss_fn_config: Its settings.
         forward_only: Whether there is no backward pass.
         later: Whether the text is written when it leaves, and not now.
+        sized_images: As in `model_input_json`.
     """
-    inputs: dict[str, Any] = {"data": [_datum(datum) for datum in data], "loss_fn": loss_fn}
+    inputs: dict[str, Any] = {
+        "data": [_datum(datum, sized_images) for datum in data],
+        "loss_fn": loss_fn,
+    }
     if loss_fn_config is not None:
         inputs["loss_fn_config"] = dict(loss_fn_config)
     key = "forward_input" if forward_only else "forward_backward_input"
@@ -135,16 +141,16 @@ def encode_forward(
 
 def _numbers(datum: Datum) -> int:
     texts = (chunk for chunk in datum.model_input.chunks if isinstance(chunk, EncodedTextChunk))
-    tensors = datum.loss_fn_inputs.values()
-    return sum(text.length for text in texts) + sum(tensor.array.size for tensor in tensors)
+    given = datum.loss_fn_inputs.values()
+    return sum(text.length for text in texts) + sum(tensor.array.size for tensor in given)
 
 
-def _datum(datum: Datum) -> dict[str, Any]:
+def _datum(datum: Datum, sized_images: bool | None) -> dict[str, Any]:
     return {
         "loss_fn_inputs": {
             name: tensor_json(tensor.to_dense()) for name, tensor in datum.loss_fn_inputs.items()
         },
-        "model_input": model_input_json(datum.model_input),
+        "model_input": model_input_json(datum.model_input, sized_images),
     }
 
 
@@ -167,47 +173,27 @@ def tensor_json(tensor: TensorData) -> dict[str, Any]:
     return body
 
 
-def model_input_json(value: ModelInput) -> dict[str, Any]:
-    """The JSON form of a model input."""
-    return {"chunks": [_CHUNKS[type(chunk)](chunk) for chunk in value.chunks]}
+def model_input_json(value: ModelInput, sized_images: bool | None = None) -> dict[str, Any]:
+    """The JSON form of a model input.
+
+    Args:
+        value: The input.
+        sized_images: Whether the server wants images with their size (first era) or without
+            (second era); None sends what the user set.
+    """
+    return {"chunks": [_chunk(chunk, sized_images) for chunk in value.chunks]}
 
 
-def _text(chunk: EncodedTextChunk) -> dict[str, Any]:
-    return {"tokens": chunk.ids, "type": "encoded_text"}
-
-
-def _set_only(chunk: ModelInputChunk, body: dict[str, Any]) -> dict[str, Any]:
-    for name in ("expected_tokens", "height", "width", "tokens"):
-        value = getattr(chunk, name)
-        if value is not None:
-            body[name] = value
-    return body
-
-
-def _image(chunk: ImageChunk) -> dict[str, Any]:
-    data = base64.b64encode(chunk.data).decode("ascii")
-    return _set_only(chunk, {"data": data, "format": str(chunk.format), "type": "image"})
-
-
-def _pointer(chunk: ImageAssetPointerChunk) -> dict[str, Any]:
-    body = {
-        "location": chunk.location,
-        "format": str(chunk.format),
-        "type": "image_asset_pointer",
-    }
-    return _set_only(chunk, body)
-
-
-def _dmel(chunk: DmelChunk) -> dict[str, Any]:
-    return {"dmel": base64.b64encode(chunk.dmel).decode("ascii"), "type": "dmel"}
-
-
-_CHUNKS: Mapping[type, Any] = {
-    EncodedTextChunk: _text,
-    ImageChunk: _image,
-    ImageAssetPointerChunk: _pointer,
-    DmelChunk: _dmel,
-}
+def _chunk(chunk: ModelInputChunk, sized_images: bool | None) -> dict[str, Any]:
+    if isinstance(chunk, EncodedTextChunk):
+        return {"tokens": chunk.ids, "type": "encoded_text"}
+    if isinstance(chunk, DmelChunk):
+        return {"dmel": encode_bytes(chunk.dmel), "type": "dmel"}
+    numbers = given_fields(chunk) if sized_images is None else era_fields(chunk, sized=sized_images)
+    body = {"format": str(chunk.format), "type": chunk.type, **numbers}
+    if isinstance(chunk, ImageChunk):
+        return {"data": encode_bytes(chunk.data), **body}
+    return {"location": chunk.location, **body}
 
 
 # -- results ---------------------------------------------------------------------------------
@@ -312,15 +298,19 @@ def _list(value: Any) -> list[Any]:
 def _floats(values: Any) -> npt.NDArray[np.float32]:
     if not isinstance(values, list):
         raise ValueError(f"expected a list of numbers, got {type(values).__name__}")
+    packed = tensors.pack(values, "float32")
+    if packed is not None:
+        _refuse_bools(values, packed)
+        return cast("npt.NDArray[np.float32]", packed)
     array = np.array(values)
     if array.ndim != 1:
         raise ValueError("expected a flat list of numbers")
-    _refuse_bools(values)
     nulls = array.dtype.kind == "O" and all(v is None or type(v) in (int, float) for v in values)
     if array.size and not nulls and array.dtype.kind not in "fi":
         raise ValueError(f"expected a list of numbers, got {array.dtype}")
     with np.errstate(over="ignore"):
         narrow = array.astype(np.float32)  # null becomes NaN
+    _refuse_bools(values, narrow)
     if array.size and np.isinf(narrow).any():
         raise ValueError("a number does not fit float32")
     return narrow
@@ -329,18 +319,21 @@ def _floats(values: Any) -> npt.NDArray[np.float32]:
 def _integers(values: Any) -> npt.NDArray[np.int64]:
     if not isinstance(values, list):
         raise ValueError(f"expected a list of integers, got {type(values).__name__}")
-    array = np.array(values)
-    if array.size == 0:
-        return np.zeros(0, np.int64)
-    if array.ndim != 1 or array.dtype.kind != "i":
-        raise ValueError(f"expected a flat list of integers, got {array.dtype} {array.shape}")
-    _refuse_bools(values)
-    return array.astype(np.int64, copy=False)
+    packed = tensors.pack(values, "int64")
+    if packed is None:
+        packed = np.array(values)
+        if packed.size == 0:
+            return np.zeros(0, np.int64)
+        if packed.ndim != 1 or packed.dtype.kind != "i":
+            raise ValueError(f"expected a flat list of integers, got {packed.dtype} {packed.shape}")
+    _refuse_bools(values, packed)
+    return packed.astype(np.int64, copy=False)
 
 
-def _refuse_bools(values: list[Any]) -> None:
-    """Refuse true and false, which numpy takes for numbers where real ones stand beside them."""
-    if bool in set(map(type, values)):
+def _refuse_bools(values: list[Any], array: npt.NDArray[Any]) -> None:
+    """Refuse true and false, which are taken for numbers where real ones stand beside them."""
+    # Only where a number is 0 or 1 can it have been one of them.
+    if ((array == 0) | (array == 1)).any() and bool in set(map(type, values)):
         raise ValueError("expected a list of numbers, got true or false among them")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from tinker_proto import tinker_pb2 as pb
 
+from tinker_ext._wire.images import declared_tokens
 from tinker_ext._wire.payload import Part, varint
 from tinker_ext.errors import FeatureMissingError, InvalidInputError
 from tinker_ext.types.chunks import DmelChunk, EncodedTextChunk, ImageChunk
@@ -126,8 +127,9 @@ def _message(datum: Datum) -> bytes:
         elif isinstance(chunk, ImageChunk):
             out.image.data = chunk.data
             out.image.format = str(chunk.format)
-            if chunk.expected_tokens is not None:
-                out.image.expected_tokens = chunk.expected_tokens
+            tokens = declared_tokens(chunk)
+            if tokens is not None:
+                out.image.expected_tokens = tokens
         elif isinstance(chunk, DmelChunk):
             out.dmel.dmel = chunk.dmel
         else:

@@ -47,6 +47,8 @@ class ForwardChunk:
     zstd: bool
     later: bool = False
     """Whether JSON may be written when the chunk leaves, because others leave before it."""
+    sized_images: bool | None = None
+    """Whether JSON has images with their size (first era) or without; None: as they were given."""
     _encoded: Payload | None = None
 
     def __call__(self, wire: Wire) -> Payload:
@@ -64,6 +66,7 @@ class ForwardChunk:
                 self.loss_fn_config,
                 forward_only=self.forward_only,
                 later=self.later,
+                sized_images=self.sized_images,
             )
         from tinker_ext._wire import proto_codec
 
@@ -90,7 +93,16 @@ def forward_chunks(
     """Split a batch for this server; nothing is encoded yet."""
     zstd = dialect.config.proto_compress_fwdbwd and _has_zstd()
     return [
-        ForwardChunk(model_id, part, loss_fn, loss_fn_config, forward_only, zstd, later=index > 0)
+        ForwardChunk(
+            model_id,
+            part,
+            loss_fn,
+            loss_fn_config,
+            forward_only,
+            zstd,
+            later=index > 0,
+            sized_images=dialect.era == "0.4.1",
+        )
         for index, part in enumerate(split(data, limits_of(dialect, config)))
     ]
 

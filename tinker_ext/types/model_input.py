@@ -75,6 +75,35 @@ class ModelInput:
         return cls(chunks=[EncodedTextChunk(tokens=tokens)])
 
     @classmethod
+    def from_text(cls, text: str, tokenizer: Any, *, add_special_tokens: bool = True) -> Self:
+        """One text chunk with the token ids of a text.
+
+        Args:
+            text: What to read.
+            tokenizer: Of the model: from `client.get_tokenizer()`, transformers or tokenizers.
+            add_special_tokens: Whether the tokenizer puts its start or end token around the text.
+
+        Raises:
+            InvalidInputError: The text is not a string, or the tokenizer gives no token ids.
+
+        Example:
+            >>> class Letters:
+            ...     def encode(self, text, add_special_tokens=True):
+            ...         return [ord(letter) for letter in text]
+            >>> ModelInput.from_text("ab", Letters()).to_ints()
+            [97, 98]
+        """
+        if not isinstance(text, str):
+            raise InvalidInputError(f"ModelInput.from_text: expected a text, not {text!r:.100}.")
+        if isinstance(tokenizer, str) or not hasattr(tokenizer, "encode"):
+            raise InvalidInputError(
+                f"ModelInput.from_text: {type(tokenizer).__name__} is not a tokenizer; use the one "
+                "of `client.get_tokenizer()`."
+            )
+        encoded = tokenizer.encode(text, add_special_tokens=add_special_tokens)
+        return cls.from_ints(getattr(encoded, "ids", encoded))
+
+    @classmethod
     def empty(cls) -> Self:
         """An input without chunks."""
         return cls(chunks=[])

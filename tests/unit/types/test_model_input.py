@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tinker_ext.errors import InvalidInputError
+from tinker_ext.tokenizers import Tokenizer
 from tinker_ext.types import (
     DmelChunk,
     EncodedTextChunk,
@@ -252,3 +253,29 @@ def test_a_pickle_of_an_earlier_release():
     assert chunk == EncodedTextChunk(tokens=[1, 2])
     assert sorted(chunk.__getstate__()) == ["_list", "array", "type"]
     assert attrs.evolve(chunk, tokens=[3]).tokens == [3]
+
+
+class Letters:
+    """A tokenizer with a start token, as transformers' are called."""
+
+    def encode(self, text, add_special_tokens=True):
+        return [1] * add_special_tokens + [ord(letter) for letter in text]
+
+
+def test_from_text():
+    """F45: text becomes tokens with the tokenizers people have."""
+    assert ModelInput.from_text("ab", Letters()).to_ints() == [1, 97, 98]
+    assert ModelInput.from_text("ab", Letters(), add_special_tokens=False).to_ints() == [97, 98]
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.models.WordLevel({"hello": 5, "you": 7}, unk_token="you")
+    raw = tokenizers.Tokenizer(words)
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    assert ModelInput.from_text("hello you", raw).to_ints() == [5, 7]
+    assert ModelInput.from_text("hello you", Tokenizer(raw, "words")).to_ints() == [5, 7]
+
+
+@pytest.mark.parametrize(("text", "tokenizer"), [([1, 2], Letters()), ("a", None), ("a", "gpt2")])
+def test_from_text_says_what_is_wrong(text, tokenizer):
+    """F45: swapped or missing arguments fail at the call."""
+    with pytest.raises(InvalidInputError, match="from_text"):
+        ModelInput.from_text(text, tokenizer)
