@@ -13,25 +13,37 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
+import ipaddress
 import json
+import math
 import os
 import subprocess
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from tinker_ext.config import Concealed, Secret
+from tinker_ext.credentials import HOSTED_ORIGIN, CredentialStore, origin_of
 from tinker_ext.errors import TinkerError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-HOSTED_HOST = "tinker.thinkingmachines.dev"
 HOSTED_PREFIXES = ("tml-", "eyJ")
+SHORTEST_SECRET = 16
 COMMAND_TIMEOUT_S = 30.0
-JWT_ON_DEMAND_MARGIN_S = 60.0
-JWT_EARLY_MARGIN_S = 300.0
-JWT_RETRY_AFTER_FAILURE_S = 60.0
+COMMAND_LIFE_S = 300.0
+ON_DEMAND_MARGIN_S = 60.0
+EARLY_MARGIN_S = 300.0
+RETRY_AFTER_FAILURE_S = 60.0
+"""Between two failed renewals while the old value is still good."""
+ASK_AFTER_FAILURE_S = 5.0
+"""Between two failures when there is no good value: a broken source is not asked by every call."""
+REFUSED_AFTER_S = 30.0
+"""A younger value that the server refuses is not renewed: the next one would be refused too."""
+DEFAULT_LIFE_S = 3600.0
+UNKNOWN_LIFE_S = 60.0
 
 
 class Credentials(Protocol):
@@ -56,6 +68,11 @@ class StaticKey:
         """A short digest of the key; ``anonymous`` without one."""
         return self._secret.fingerprint if self._secret else "anonymous"
 
+    @property
+    def length(self) -> int:
+        """Characters of the key; 0 without one."""
+        return len(self._secret.reveal()) if self._secret else 0
+
     async def header(self) -> str | None:
         """Return the key, or None when there is none."""
         return self._secret.reveal() if self._secret else None
@@ -65,10 +82,16 @@ class StaticKey:
 
 
 class CommandKey:
-    """A credential printed by a shell command, asked for on each use."""
+    """A credential printed by a shell command, kept for a while.
 
-    def __init__(self, command: str) -> None:
+    A JWT is kept as long as it says it is good, anything else for `COMMAND_LIFE_S` seconds or until
+    the server refuses it.
+    """
+
+    def __init__(self, command: str, *, now: Callable[[], float] = time.time) -> None:
         self._command = Secret(command)
+        self._now = now
+        self._value = _Renewed(self._run, now)
 
     @property
     def fingerprint(self) -> str:
@@ -76,8 +99,19 @@ class CommandKey:
         return self._command.fingerprint
 
     async def header(self) -> str:
-        """Run the command in a worker thread and return what it printed."""
-        return await asyncio.to_thread(run_credential_command, self._command.reveal())
+        """What the command printed; it runs in a worker thread, for all who ask meanwhile."""
+        return await self._value.get()
+
+    def refused(self, value: str) -> None:
+        """Run the command again for the next request, since the server did not take this."""
+        self._value.refused(value)
+
+    async def _run(self) -> tuple[str, float]:
+        value = await asyncio.to_thread(run_credential_command, self._command.reveal())
+        try:
+            return value, jwt_life(value, self._now())
+        except TinkerError:
+            return value, COMMAND_LIFE_S
 
     def __repr__(self) -> str:
         return "CommandKey(***)"
@@ -118,13 +152,82 @@ def run_credential_command(command: str) -> str:
 Exchange = Callable[[str], Awaitable[str]]
 
 
-class ExchangedToken:
-    """A JWT that the server gives for a credential, renewed before it ends.
+class _Renewed:
+    """A secret with a life: renewed before it ends, by one request at a time, never in a loop.
 
-    Renewal never spins: a token is renewed when less than a margin of its life is left, and the
-    margin is at most a third of the lifetime, so that a server handing out tokens of two seconds is
-    asked about once per lifetime and not in a tight loop.
+    It is renewed when less than a margin of its life is left. The margin is at most a third of the
+    life, so that values that live for two seconds are asked for about once per life. After a
+    failure nobody asks for a while: those who need a new value get the same error meanwhile.
+
+    Args:
+        fetch: Gets a value and the seconds it is good for.
+        now: The clock.
     """
+
+    def __init__(
+        self, fetch: Callable[[], Awaitable[tuple[str, float]]], now: Callable[[], float]
+    ) -> None:
+        self._fetch = fetch
+        self._now = now
+        self._value: Secret | None = None
+        self._life = 0.0
+        self._got_at = 0.0
+        self._expires_at = 0.0
+        self._failed_at = float("-inf")
+        self._failure: TinkerError | None = None
+        self._renewal: asyncio.Task[None] | None = None
+
+    async def get(self) -> Concealed:
+        """The value; fetched when there is none that is still good."""
+        left = self._expires_at - self._now()
+        third = self._life / 3
+        if self._value is None or left <= 0:
+            await self._need()
+        elif left <= min(ON_DEMAND_MARGIN_S, third) and not self._rests(RETRY_AFTER_FAILURE_S):
+            with contextlib.suppress(TinkerError):  # the old one is still good
+                await asyncio.shield(self._renew())
+        elif left <= min(EARLY_MARGIN_S, third) and not self._rests(RETRY_AFTER_FAILURE_S):
+            self._renew()
+        assert self._value is not None
+        return self._value.reveal()
+
+    def refused(self, value: str) -> None:
+        """Note that the server did not take a value; one that is new is kept all the same."""
+        old = self._now() - self._got_at >= REFUSED_AFTER_S
+        if old and self._value is not None and self._value.reveal() == value:
+            self._expires_at = self._now()
+
+    async def _need(self) -> None:
+        if self._failure is not None and self._rests(ASK_AFTER_FAILURE_S):
+            raise self._failure.with_traceback(None)
+        await asyncio.shield(self._renew())
+
+    def _rests(self, seconds: float) -> bool:
+        return 0 <= self._now() - self._failed_at < seconds
+
+    def _renew(self) -> asyncio.Task[None]:
+        task = self._renewal
+        # A task of another loop belongs to the process that forked this one.
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            task = self._renewal = asyncio.ensure_future(self._get_anew())
+            task.add_done_callback(_retrieve_quietly)
+        return task
+
+    async def _get_anew(self) -> None:
+        try:
+            value, life = await self._fetch()
+        except TinkerError as error:
+            self._failed_at, self._failure = self._now(), error
+            raise
+        self._value = Secret(value)
+        self._life = max(life, 1.0)
+        self._got_at = self._now()
+        self._expires_at = self._got_at + self._life
+        self._failure = None
+
+
+class ExchangedToken:
+    """A JWT that the server gives for a credential, renewed before it ends."""
 
     def __init__(
         self,
@@ -136,66 +239,67 @@ class ExchangedToken:
         self._source = source
         self._exchange = exchange
         self._now = now
-        self._token: Secret | None = None
-        self._expires_at = 0.0
-        self._lifetime = 0.0
-        self._not_before = 0.0
-        self._renewal: asyncio.Task[None] | None = None
+        self._token = _Renewed(self._fetch, now)
 
     @property
     def fingerprint(self) -> str:
         """The digest of the credential behind the token."""
         return self._source.fingerprint
 
-    async def header(self) -> str | None:
-        """Return a token that is still good, exchanging or renewing it where needed."""
-        left = self._expires_at - self._now()
-        third = self._lifetime / 3
-        if self._token is None or left <= min(JWT_ON_DEMAND_MARGIN_S, third):
-            await self._renew(must=self._token is None or left <= 0)
-        elif left <= min(JWT_EARLY_MARGIN_S, third) and self._now() >= self._not_before:
-            self._start_renewal()
-        return self._token.reveal() if self._token else None
+    async def header(self) -> str:
+        """A token that is still good, exchanged or renewed where needed."""
+        return await self._token.get()
 
-    async def _renew(self, *, must: bool) -> None:
-        if not must and self._now() < self._not_before:
-            return
-        task = self._start_renewal()
-        try:
-            await asyncio.shield(task)
-        except TinkerError:
-            if must:
-                raise
+    def refused(self, value: str) -> None:
+        """Exchange anew for the next request, since the server did not take this token."""
+        self._token.refused(value)
 
-    def _start_renewal(self) -> asyncio.Task[None]:
-        if self._renewal is None or self._renewal.done():
-            self._renewal = asyncio.ensure_future(self._fetch())
-            self._renewal.add_done_callback(_retrieve_quietly)
-        return self._renewal
-
-    async def _fetch(self) -> None:
+    async def _fetch(self) -> tuple[str, float]:
         credential = Concealed(await self._source.header() or "")
         if not credential:
             raise TinkerError("this server wants a token exchange, and there is no key to exchange")
-        try:
-            token = Concealed(await self._exchange(credential))
-        except TinkerError:
-            self._not_before = self._now() + JWT_RETRY_AFTER_FAILURE_S
-            raise
-        claims = jwt_claims(token)
-        self._token = Secret(token)
-        self._expires_at = float(claims.get("exp", self._now() + 3600))
-        self._lifetime = max(self._expires_at - self._now(), 1.0)
-        self._not_before = self._now() + self._lifetime / 3
+        token = Concealed(await self._exchange(credential))
+        return token, jwt_life(token, self._now())
 
     def __repr__(self) -> str:
         return "ExchangedToken(***)"
 
 
 def _retrieve_quietly(task: asyncio.Task[None]) -> None:
-    # An early renewal that fails is tried again later; the old token still works.
+    # An early renewal that fails is tried again later; the old value still works.
     if not task.cancelled():
         task.exception()
+
+
+def jwt_life(token: str, now: float) -> float:
+    """Seconds a JWT that was given just now is good for.
+
+    Clocks differ: where `iat` says when it was made, its life counts from our own now; and a token
+    that has ended by our clock alone is used for as long as it was meant to live.
+
+    Raises:
+        TinkerError: The text is not a JWT, or its times are not numbers.
+    """
+    claims = jwt_claims(token)
+    ends, made = _time(claims, "exp"), _time(claims, "iat")
+    if ends is None:
+        return DEFAULT_LIFE_S
+    left = ends - now
+    if made is not None and ends > made:
+        return ends - made if left <= 0 else min(left, ends - made)
+    return left if left > 0 else UNKNOWN_LIFE_S
+
+
+def _time(claims: Mapping[str, Any], name: str) -> float | None:
+    if name not in claims:
+        return None
+    value = claims[name]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise TinkerError(
+            f"the server's token says {name} = {type(value).__name__} where a time in seconds "
+            "belongs; tell whoever runs the server"
+        )
+    return float(value)
 
 
 def jwt_claims(token: str) -> dict[str, Any]:
@@ -216,29 +320,34 @@ def jwt_claims(token: str) -> dict[str, Any]:
 
 def is_hosted(base_url: str) -> bool:
     """Tell whether a base URL is the hosted service, the only server that checks key prefixes."""
-    return HOSTED_HOST in base_url
+    return origin_of(base_url) == HOSTED_ORIGIN
 
 
 def resolve(
     api_key: str | None = None,
     *,
     base_url: str = "",
+    command: str | None = None,
     env: Mapping[str, str] | None = None,
     stored: Path | None = None,
 ) -> Credentials:
-    """Find the credential: argument, TINKER_API_KEY, command, stored key, in this order.
+    """Find the credential: arguments, TINKER_API_KEY, command, stored key, in this order.
 
     Args:
         api_key: what the user passed, if anything.
-        base_url: where it will be sent; the hosted service alone insists on a key of its own shape.
+        base_url: where it will be sent; a stored key goes to the origin it was given for alone, and
+            the hosted service alone insists on a key of its own shape.
+        command: a credential command that the user passed.
         env: environment to read instead of the process's.
-        stored: credentials file to read instead of ``~/.tinker/credentials.json``.
+        stored: credentials file to read instead of the one of the origin.
 
     Raises:
         TinkerError: the hosted service is meant and no usable credential was found.
     """
     values = os.environ if env is None else env
-    command = values.get("TINKER_CREDENTIAL_CMD")
+    if command and not api_key:
+        return CommandKey(command)
+    command = command or values.get("TINKER_CREDENTIAL_CMD")
     key = Concealed(api_key or values.get("TINKER_API_KEY") or "")
     api_key = None
     hosted = is_hosted(base_url)
@@ -251,7 +360,7 @@ def resolve(
             "the API key does not look like one of the hosted service (they start with 'tml-'); "
             "check TINKER_API_KEY, or set TINKER_BASE_URL if it belongs to another server"
         )
-    default = default_key(stored)
+    default = default_key(stored, origin=origin_of(base_url))
     if default:
         return StaticKey(default)
     if hosted:
@@ -263,14 +372,46 @@ def resolve(
 
 
 def has_credentials(env: Mapping[str, str] | None = None) -> bool:
-    """Tell whether any credential is configured, without running a credential command."""
+    """Tell whether there is a credential for the hosted service, without running a command."""
     values = os.environ if env is None else env
     given = values.get("TINKER_API_KEY") or values.get("TINKER_CREDENTIAL_CMD")
     return bool(given) or default_key() is not None
 
 
-def default_key(path: Path | None = None) -> str | None:
-    """Return the stored default key, or None when nothing is stored."""
-    from tinker_ext.credentials import CredentialStore
+def default_key(path: Path | None = None, *, origin: str = HOSTED_ORIGIN) -> str | None:
+    """Return the key that is stored for an origin, or None when there is none."""
+    return CredentialStore(path, origin=origin).default_key() if origin else None
 
-    return CredentialStore(path).default_key()
+
+def is_exposed(base_url: str) -> bool:
+    """Tell whether what is sent to a base URL leaves this machine unencrypted."""
+    origin = origin_of(base_url)
+    if not origin.startswith("http://"):
+        return False
+    host = urlsplit(origin).hostname or ""
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host != "localhost" and not host.endswith(".localhost")
+
+
+_warned: set[str] = set()
+
+
+def warn_if_exposed(base_url: str, credentials: Credentials) -> None:
+    """Say, once per origin and process, that a key travels where others can read it."""
+    origin = origin_of(base_url)
+    if origin in _warned or not is_exposed(base_url) or not _is_secret(credentials):
+        return
+    _warned.add(origin)
+    warnings.warn(
+        f"The API key goes to {origin} unencrypted, so that everybody on the way can read it. Use "
+        "https, or reach the server through a tunnel to 127.0.0.1.",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def _is_secret(credentials: Credentials) -> bool:
+    # A short one is a stand-in such as "dummy" or "tml-test", for servers that want any text.
+    return not isinstance(credentials, StaticKey) or credentials.length >= SHORTEST_SECRET

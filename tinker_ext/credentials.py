@@ -1,7 +1,10 @@
-"""The credentials file ``~/.tinker/credentials.json``: read, add, remove, always private and whole.
+"""Stored keys: one file for each origin, read and changed as a whole, private to the user.
 
-The layout is the one other Tinker tools use (version 1, a default key id, a map of keys), so that a
-key stored by one is found by the other.
+``~/.tinker/credentials.json`` holds the keys of the hosted service, in the layout other Tinker
+tools use (version 1, a default key id, a map of keys), so that a key stored by one is found by the
+other. Those tools send its default key to whatever server they are pointed at, and drop fields
+they do not know. So the key of another server is not in that file but in one that is named by its
+origin, below ``~/.tinker/servers``.
 """
 
 from __future__ import annotations
@@ -11,19 +14,55 @@ import os
 import tempfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote, urlsplit
 
 from tinker_ext.errors import TinkerError
 
 FILE_VERSION = 1
+KINDS = ("manual", "generated")
+HOSTED_ORIGIN = "https://tinker.thinkingmachines.dev"
+_PORTS = {"http": 80, "https": 443}
 
 
-def default_path() -> Path:
-    """Return where credentials are stored for this user."""
-    return Path.home() / ".tinker" / "credentials.json"
+def origin_of(base_url: str) -> str:
+    """Scheme, host and port of a URL, in one spelling; empty for what has none.
+
+    Example:
+        >>> origin_of("HTTPS://Example.org:443/services/prod")
+        'https://example.org'
+    """
+    try:
+        parts = urlsplit(base_url.strip())
+        scheme, host, port = parts.scheme.lower(), (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return ""
+    if not scheme or not host:
+        return ""
+    place = f"{scheme}://[{host}]" if ":" in host else f"{scheme}://{host}"
+    return place if port in (None, _PORTS.get(scheme)) else f"{place}:{port}"
+
+
+def default_path(origin: str = HOSTED_ORIGIN) -> Path:
+    """Return where this user's keys of an origin are stored."""
+    folder = Path.home() / ".tinker"
+    if origin == HOSTED_ORIGIN:
+        return folder / "credentials.json"
+    return folder / "servers" / f"{quote(origin, safe='[]')}.json"
+
+
+def stored_origins() -> list[str]:
+    """Return the origins that this user has stored a key for, the hosted service first."""
+    others = default_path("x").parent.glob("*.json")
+    origins = [HOSTED_ORIGIN, *sorted(unquote(path.stem) for path in others)]
+    return [each for each in origins if CredentialStore(origin=each).default_key() is not None]
 
 
 class CredentialStore:
-    """Keys of this user on this machine.
+    """Keys of this user for one origin.
+
+    Args:
+        path: The file; by default the one of the origin.
+        origin: Where the keys are sent, and nowhere else; by default the hosted service.
 
     Example:
         >>> import tempfile, pathlib
@@ -33,8 +72,8 @@ class CredentialStore:
         'tml-example'
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self.path = path or default_path()
+    def __init__(self, path: Path | None = None, *, origin: str = HOSTED_ORIGIN) -> None:
+        self.path = path or default_path(origin)
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -54,7 +93,15 @@ class CredentialStore:
                 f"{self.path} has a layout this version does not know; move it away and run "
                 "`tinker-ext auth login`"
             )
-        data.setdefault("keys", {})
+        keys = data.setdefault("keys", {})
+        records = keys.items() if isinstance(keys, dict) else [("keys", None)]
+        for key_id, record in records:
+            if not isinstance(record, dict) or record.get("type") not in KINDS:
+                raise TinkerError(
+                    f"{self.path} has a record this version does not know ({key_id!r}); remove it "
+                    "with the program that wrote it, or move the file away and run `tinker-ext "
+                    "auth login`"
+                )
         return data
 
     def _write(self, data: dict[str, Any]) -> None:
@@ -89,7 +136,8 @@ class CredentialStore:
         """Return the text of the default key, or None when nothing is stored."""
         data = self._read()
         record = data["keys"].get(str(data.get("default")))
-        return record.get("key") if isinstance(record, dict) else None
+        key = None if record is None else record.get("key")
+        return key if isinstance(key, str) else None
 
     def add(
         self,

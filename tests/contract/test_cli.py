@@ -340,7 +340,9 @@ def test_auth(show, tell, tmp_path, monkeypatch):
     code, out, err = show("auth", "login")
     assert code == 0
     assert "canary" not in out + err
-    file = tmp_path / "home/.tinker/credentials.json"
+    assert "and nowhere else" in out
+    (file,) = (tmp_path / "home/.tinker/servers").iterdir()
+    assert not (tmp_path / "home/.tinker/credentials.json").exists()
     assert file.stat().st_mode & 0o777 == 0o600
     assert "tml-pasted-canary" in file.read_text()
     assert show("auth", "login")[0] == 1
@@ -358,7 +360,7 @@ def test_login_refuses_what_the_server_refuses(show, tmp_path, monkeypatch):
         monkeypatch.setattr("sys.stdin", io.StringIO("tml-wrong-canary\n"))
         code, out, err = show("auth", "login")
         assert code == 1
-        assert err.splitlines()[1].startswith("Error: Authentication failed")
+        assert err.startswith("Error: Authentication failed")
         assert "canary" not in out + err
         assert not (tmp_path / "home/.tinker").exists()
         code, out, _ = show("auth", "status")

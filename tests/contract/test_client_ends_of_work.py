@@ -11,6 +11,7 @@ import pytest
 from tinker_ext import Datum, ModelInput, RetryConfig, SamplingParams, ServiceClient
 from tinker_ext.core.deadline import deadline
 from tinker_ext.errors import ClientClosedError, DeadlineExceededError, InvalidInputError
+from tinker_ext.mock import Fault, Server, Settings
 
 MODEL = "tinker-ext/tiny"
 PROMPT = ModelInput.from_ints([1, 2, 3])
@@ -163,10 +164,15 @@ def test_a_custom_loss_may_not_wait_for_itself(service):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_child_is_told_that_a_pending_future_is_its_parents(service):
+def test_a_child_is_told_that_a_pending_future_is_its_parents():
     """M16, M22: no wait without end in a forked process."""
-    sampler = service.create_sampling_client(base_model=MODEL)
-    future = sampler.sample(PROMPT, 1, LONG)
+    never = Fault(kind="delay", path="asample", delay=600)
+    with Server(Settings(faults=(never,))) as server, ServiceClient(base_url=server.url) as service:
+        sampler = service.create_sampling_client(base_model=MODEL)
+        _check_orphan(sampler.sample(PROMPT, 1, LONG))
+
+
+def _check_orphan(future):
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

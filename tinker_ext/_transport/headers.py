@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -12,10 +13,12 @@ from tinker_ext._transport.origin import encode_header
 from tinker_ext._version import __version__
 from tinker_ext.config import Concealed
 
-_KEY = "X-API-Key: "
 # Shorter ones are stand-ins such as "dummy", and might be words of an ordinary reply.
 _SHORTEST_SECRET = 16
 _SEARCHED_BYTES = 65_536
+_RECENT_SECRETS = 16
+_SECRET_NAMES = frozenset({"x-api-key", "authorization", "x-tinker-weights-access-token"})
+_TOKEN = re.compile(rb'"weights_access_token"\s*:\s*"([^"\\]+)"')
 
 
 class Credentials(Protocol):
@@ -45,6 +48,7 @@ class HeaderBlock:
     def __init__(
         self, credentials: Credentials | None, extra: Iterable[tuple[str, str]] = ()
     ) -> None:
+        extra = tuple(extra)
         self._credentials = credentials
         self._common = {
             "accept": ("Accept", "application/json"),
@@ -58,6 +62,10 @@ class HeaderBlock:
             pair for name, pair in self._common.items() if name != "content-type"
         )
         self._key_line: tuple[str | None, str] = (None, "")
+        # What was sent and must not be shown: what the user gave for every request, which may be a
+        # gateway's credential, and the last keys and tokens.
+        self._given = tuple(secret for _, value in extra for secret in _secrets(value))
+        self._recent: dict[str, None] = {}
         # Common lines that are left when a call brings others; few different sets of names occur.
         self._remaining: dict[tuple[str, ...], tuple[str, bool]] = {}
 
@@ -80,6 +88,8 @@ class HeaderBlock:
             block, own_key = known
             for name, value in call.headers:
                 block += encode_header(name, value)
+                if name.lower() in _SECRET_NAMES:
+                    self._remember(value)
         else:
             block = self._for_get if call.method == "GET" else self._for_body
         if idempotency_key is not None:
@@ -92,38 +102,61 @@ class HeaderBlock:
             secret = None if given is None else Concealed(given)
             if secret != self._key_line[0]:
                 self._key_line = (secret, encode_header("X-API-Key", secret) if secret else "")
+                self._remember(secret or "")
             block += self._key_line[1]
+        content = call.content
+        # A large body is a batch of training data, and to search is faster than to match.
+        if isinstance(content, bytes) and b"weights_access_token" in content[:_SEARCHED_BYTES]:
+            for token in _TOKEN.findall(content):
+                self._remember(token.decode("latin-1"))
         return Concealed(block)
+
+    def _remember(self, value: str) -> None:
+        for secret in _secrets(value):
+            self._recent.pop(secret, None)
+            self._recent[secret] = None
+            if len(self._recent) > _RECENT_SECRETS:
+                del self._recent[next(iter(self._recent))]
+
+    def receive(self, raw: RawReply) -> RawReply:
+        """Take a reply in: secrets of ours that it repeats are blanked, a 401 renews the key."""
+        if raw[0] == 401 and self._key_line[0] is not None:
+            refused = getattr(self._credentials, "refused", None)
+            if refused is not None:
+                refused(self._key_line[0])
+        return blank((*self._given, *self._recent), raw)
+
+
+def _secrets(value: str) -> Iterable[str]:
+    """A value and, of `Bearer …`, the token alone; without those too short to be secret."""
+    each = {value, value.rpartition(" ")[2]}
+    return [Concealed(text) for text in each if len(text) >= _SHORTEST_SECRET]
 
 
 def _lines(pairs: Iterable[tuple[str, str]]) -> str:
     return "".join(encode_header(name, value) for name, value in pairs)
 
 
-def conceal(headers: str, raw: RawReply) -> RawReply:
-    """Blank the key of a request wherever its reply repeats it.
+def blank(secrets: Iterable[str], raw: RawReply) -> RawReply:
+    """Blank secrets wherever a reply repeats them.
 
-    Some servers and proxies quote the key in an error, and errors are logged and pickled.
+    Some servers and proxies quote what they were sent in an error, and errors are logged and
+    pickled.
 
     Args:
-        headers: The lines that were sent.
+        secrets: What must not be shown.
         raw: Status, headers and body of the reply.
     """
-    start = headers.find(_KEY)
-    if start < 0:
-        return raw
-    key = headers[start + len(_KEY) : headers.find("\r\n", start)]
-    if len(key) < _SHORTEST_SECRET:
-        return raw
     status, fields, content = raw
     # A result of many megabytes is not an echo of its request.
     place = content if status >= 400 else content[:_SEARCHED_BYTES]
-    secret = key.encode("latin-1")
-    if secret in place:
-        content = content.replace(secret, b"***")
-    elif status < 400 or not any(key in value for value in fields.values()):
-        return raw
-    return status, {name: value.replace(key, "***") for name, value in fields.items()}, content
+    for secret in secrets:
+        coded = secret.encode("latin-1")
+        quoted = status >= 400 and any(secret in value for value in fields.values())
+        if quoted or coded in place:
+            content = content.replace(coded, b"***")
+            fields = {name: value.replace(secret, "***") for name, value in fields.items()}
+    return status, fields, content
 
 
 def forget_frames(error: BaseException) -> None:

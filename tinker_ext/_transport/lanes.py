@@ -18,7 +18,7 @@ import httpx
 from tinker_ext._transport.deprecation import DeprecationNotes
 from tinker_ext._transport.faults import LaneBusyError
 from tinker_ext._transport.gate import RetryBudget, shared_budget
-from tinker_ext._transport.headers import Credentials, HeaderBlock, conceal, forget_frames
+from tinker_ext._transport.headers import Credentials, HeaderBlock, forget_frames
 from tinker_ext._transport.limits import FairQueue, SharedBackoff, shared_backoff
 from tinker_ext._transport.messages import Call, Lane, Reply, RetryRule
 from tinker_ext._transport.observe import (
@@ -263,7 +263,7 @@ class Connection:
                         break
                     target = onward
                     raw = await port.send(call, target, headers, deadline)
-            status, fields, content = conceal(headers, raw)
+            status, fields, content = self._headers.receive(raw)
             if "x-deprecation-note" in fields:
                 self._notes.read(fields)
             return Reply(status, fields, content, loop.time() - started)

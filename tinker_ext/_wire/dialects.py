@@ -6,13 +6,11 @@ import enum
 import importlib.util
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import attrs
 
+from tinker_ext.auth import is_hosted
 from tinker_ext.errors import ConfigurationError
-
-HOSTED_HOST: Final = "tinker.thinkingmachines.dev"
 
 _MIB = 1 << 20
 
@@ -133,11 +131,6 @@ def has_protobuf() -> bool:
         return importlib.util.find_spec("google.protobuf") is not None
     except ModuleNotFoundError:
         return False
-
-
-def is_hosted(base_url: str) -> bool:
-    """Whether the URL is the hosted service."""
-    return urlsplit(base_url).hostname == HOSTED_HOST
 
 
 def choose(

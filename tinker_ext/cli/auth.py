@@ -12,6 +12,7 @@ from tinker_ext.cli.connect import rest, service
 from tinker_ext.cli.failures import CommandError
 from tinker_ext.cli.lazy import Group, screen_of
 from tinker_ext.cli.screen import Screen
+from tinker_ext.credentials import CredentialStore, origin_of
 
 SECONDS = 30.0
 
@@ -32,18 +33,23 @@ pass show tinker | tinker-ext auth login # takes it from a pipe
 def login(context: click.Context) -> None:
     """Store an API key on this machine, after checking it with the server.
 
-    The key is kept in ~/.tinker/credentials.json, which only you can read.
+    The key is kept below ~/.tinker, in a file that only you can read, and goes to no other server
+    than the one it is checked with: the hosted service, or the one of --base-url.
     """
-    from tinker_ext.auth import StaticKey
-    from tinker_ext.credentials import CredentialStore
+    from tinker_ext.auth import StaticKey, is_exposed, is_hosted
     from tinker_ext.errors import NotFoundError
     from tinker_ext.paths import new_key_url
 
     screen = screen_of(context)
-    store = CredentialStore()
+    url, store = _server(screen)
     if store.default_key() is not None:
-        raise CommandError("you are logged in already", "Run `tinker-ext auth logout` first.")
-    screen.note(f"Create a key at {new_key_url(f'tinker-ext-{socket.gethostname()}')}")
+        raise CommandError(
+            f"you are logged in to {origin_of(url)} already", "Run `tinker-ext auth logout` first."
+        )
+    if is_hosted(url):
+        screen.note(f"Create a key at {new_key_url(f'tinker-ext-{socket.gethostname()}')}")
+    if is_exposed(url):
+        screen.note(f"The key goes to {origin_of(url)} unencrypted; others can read it on the way.")
     key = _ask_key()
     try:
         found = _call_with(screen, key, "GET")
@@ -63,6 +69,15 @@ def login(context: click.Context) -> None:
         screen.json({"key_id": key_id, "name": name})
     else:
         screen.say(f"Logged in as {who}; key {name!r} is stored in {store.path}.")
+        screen.say(f"It is sent to {origin_of(url)} and nowhere else.")
+
+
+def _server(screen: Screen) -> tuple[str, CredentialStore]:
+    """The server that is meant, and the keys that are stored for it."""
+    from tinker_ext.config import Config
+
+    url = Config.from_env(base_url=screen.base_url).base_url
+    return url, CredentialStore(origin=origin_of(url))
 
 
 def _ask_key() -> str:
@@ -83,6 +98,7 @@ def _call_with(screen: Screen, key: str, method: str) -> Any:
     """
     import httpx
 
+    from tinker_ext._transport.headers import blank
     from tinker_ext.config import Config
     from tinker_ext.errors import APIConnectionError, error_for_status
 
@@ -95,9 +111,11 @@ def _call_with(screen: Screen, key: str, method: str) -> Any:
     except httpx.HTTPError as error:
         raise APIConnectionError(message=f"cannot reach {config.base_url}: {error}") from None
     if not reply.is_success:
-        raise error_for_status(
-            reply.status_code, reply.content, reply.headers, method=method, url=url
+        secrets = [value for value in headers.values() if value]
+        status, fields, content = blank(
+            secrets, (reply.status_code, dict(reply.headers), reply.content)
         )
+        raise error_for_status(status, content, fields, method=method, url=url)
     return reply.json() if reply.content else None
 
 
@@ -109,14 +127,16 @@ def logout(context: click.Context) -> None:
     A key that was made by a login program is also revoked on the server; one you pasted stays
     valid until you delete it in the console.
     """
-    from tinker_ext.credentials import CredentialStore
+    from tinker_ext.auth import is_hosted
     from tinker_ext.paths import key_url
 
     screen = screen_of(context)
-    store = CredentialStore()
+    url, store = _server(screen)
     key_id, key = store.default_id(), store.default_key()
     if key_id is None or key is None:
-        raise CommandError("no key is stored", "`tinker-ext auth login` stores one.")
+        raise CommandError(
+            f"no key is stored for {origin_of(url)}", "`tinker-ext auth login` stores one."
+        )
     record = store.keys()[key_id]
     generated = record.get("type") == "generated"
     problem = _revoke(screen, key) if generated else None
@@ -125,9 +145,11 @@ def logout(context: click.Context) -> None:
         screen.json({"key_id": key_id, "revoked": generated and problem is None})
     elif generated and problem is None:
         screen.say(f"Forgot key {record.get('name')!r}; the server has revoked it.")
-    else:
+    elif is_hosted(url):
         screen.say(f"Forgot key {record.get('name')!r}. It is still valid; delete it at")
         screen.say(key_url(key_id))
+    else:
+        screen.say(f"Forgot key {record.get('name')!r}. It is still valid on {origin_of(url)}.")
     if problem is not None:
         raise CommandError(f"the server did not revoke the key: {problem}", "Delete it by hand.")
 
@@ -148,10 +170,10 @@ def status(context: click.Context) -> None:
     """Tell whether a credential is there and whether the server lets you in."""
     import os
 
-    from tinker_ext.auth import has_credentials
-
     screen = screen_of(context)
-    there = has_credentials()
+    _, store = _server(screen)
+    given = os.environ.get("TINKER_API_KEY") or os.environ.get("TINKER_CREDENTIAL_CMD")
+    there = bool(given) or store.default_key() is not None
     if not there and not (screen.base_url or os.environ.get("TINKER_BASE_URL")):
         _status(screen, False, None)
         raise CommandError(

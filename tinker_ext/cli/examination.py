@@ -29,7 +29,6 @@ EXTRAS = {
 }
 CLOCK_SECONDS = 60.0
 CERTIFICATE_DAYS = 14
-LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 @attrs.frozen
@@ -168,33 +167,37 @@ def embedded() -> Iterator[Finding]:
 def key(url: str, env: Mapping[str, str]) -> Iterator[Finding]:
     """Look at where the credential comes from, never at what it is."""
     from tinker_ext import auth
-    from tinker_ext.credentials import default_path
+    from tinker_ext.credentials import default_path, origin_of, stored_origins
     from tinker_ext.errors import TinkerError
 
-    place = default_path()
+    here = origin_of(url)
+    place = default_path(here)
     try:
         auth.resolve(base_url=url, env=env)
-        stored = auth.default_key()
+        stored = auth.default_key(origin=here)
+        others = [each for each in stored_origins() if each != here]
     except TinkerError as error:
         yield Finding("key", "fail", error.message, "set TINKER_API_KEY or run `tinker-ext auth "
                       "login`")  # fmt: skip
         return
     if env.get("TINKER_API_KEY"):
-        yield Finding("key", "ok", "from TINKER_API_KEY")
+        yield Finding("key", "ok", f"from TINKER_API_KEY, sent to {here}")
         if env["TINKER_API_KEY"] != env["TINKER_API_KEY"].strip():
             yield Finding("key", "warn", "TINKER_API_KEY begins or ends with white space",
                           "set it again without")  # fmt: skip
     elif env.get("TINKER_CREDENTIAL_CMD"):
-        yield from _command(env["TINKER_CREDENTIAL_CMD"])
+        yield from _command(env["TINKER_CREDENTIAL_CMD"], here)
     elif stored:
-        yield Finding("key", "ok", f"from {place}")
+        yield Finding("key", "ok", f"from {place}, sent to {here}")
     else:
-        yield Finding("key", "info", "none; this server need not want one")
+        yield Finding("key", "info", f"none is sent to {here}, which need not want one")
+    if others:
+        yield Finding("key", "info", f"stored for {', '.join(others)}; not sent to {here}")
     if place.exists() and os.name == "posix" and place.stat().st_mode & 0o077:
         yield Finding("key file", "warn", f"others can read {place}", f"chmod 600 {place}")
 
 
-def _command(command: str) -> Iterator[Finding]:
+def _command(command: str, here: str) -> Iterator[Finding]:
     from tinker_ext.auth import run_credential_command
     from tinker_ext.errors import TinkerError
 
@@ -203,11 +206,13 @@ def _command(command: str) -> Iterator[Finding]:
     except TinkerError as error:
         yield Finding("key", "fail", error.message, "correct TINKER_CREDENTIAL_CMD")
     else:
-        yield Finding("key", "ok", "from TINKER_CREDENTIAL_CMD, which works")
+        yield Finding("key", "ok", f"from TINKER_CREDENTIAL_CMD, which works, sent to {here}")
 
 
 def address(url: str, parts: SplitResult, source: str) -> Iterator[Finding]:
     """Look at the form of the URL."""
+    from tinker_ext import auth
+
     try:
         port = parts.port
     except ValueError:
@@ -220,7 +225,7 @@ def address(url: str, parts: SplitResult, source: str) -> Iterator[Finding]:
     if parts.path.rstrip("/").endswith("/api/v1"):
         yield Finding("server", "warn", "the URL ends in /api/v1, which clients add themselves",
                       "leave /api/v1 out")  # fmt: skip
-    if parts.scheme == "http" and parts.hostname not in LOCAL:
+    if auth.is_exposed(url):
         yield Finding("server", "warn", "http: the key travels where others can read it",
                       "use https")  # fmt: skip
 

@@ -19,6 +19,7 @@ from typing import Any, Literal, NoReturn
 from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.loop import LoopThread
 from tinker_ext.core.workspace import Workspace
+from tinker_ext.errors import ClientClosedError
 
 EXIT_SECONDS = 1.2
 """Time to report the end of all sessions when the process ends; under two seconds in all."""
@@ -110,7 +111,7 @@ def abandon(workspace: Workspace) -> None:
     """End a workspace whose client was forgotten: nothing is reported, nothing stays."""
     forget(workspace)
     if not _retired(workspace):
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(RuntimeError, ClientClosedError):
             closing = workspace.runtime.submit(_close(workspace, "success", None))
             # Without this the end of the program, which often comes right after, would be faster.
             _abandoned.add(closing)

@@ -14,8 +14,9 @@ import attrs
 import orjson
 
 from tinker_ext.clients import embedded, endings
-from tinker_ext.config import Config
+from tinker_ext.config import HOSTED_BASE_URL, Config
 from tinker_ext.core.retry_config import RetryConfig
+from tinker_ext.credentials import origin_of
 from tinker_ext.errors import ConfigurationError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -55,10 +56,21 @@ def decode_handle(handle: str) -> dict[str, Any]:
     return state
 
 
+_told: set[str] = set()
+"""Origins that this program made a client for, and so may send its credential to."""
+
+
+def trust(base_url: str) -> None:
+    """Let the credential of this process go where a handle leads, if that is here."""
+    _told.add(origin_of(base_url))
+
+
 def revive(
     state: Mapping[str, Any],
     api_key: str | None = None,
     retry_config: RetryConfig | None = None,
+    *,
+    foreign: bool = False,
 ) -> SamplingClient:
     """Make a sampling client from its state, sharing one connection per server and session.
 
@@ -69,6 +81,11 @@ def revive(
         state: What the client said about itself.
         api_key: Credential; by default the one this process is configured with.
         retry_config: Replaces the one in the state.
+        foreign: The state came as text, which anybody may have written: this process's credential
+            is sent only to a server that it knows by other means.
+
+    Raises:
+        ConfigurationError: A foreign state leads to a server that the credential is not for.
 
     Returns:
         The client. That of trained weights on the embedded server of another process is one whose
@@ -85,7 +102,7 @@ def revive(
         state = {**state, "session_id": None}
         if state.get("base_model") is not None:
             state["sampling_session_id"] = None
-    shared = _share(state, api_key)
+    shared = _share(state, api_key, foreign)
     client = SamplingClient(
         shared.workspace,
         sampling_session_id=state.get("sampling_session_id"),
@@ -114,12 +131,43 @@ async def _refuse() -> None:
     ).with_context(hint="Run `tinker-ext serve` and give its address as base_url to all processes.")
 
 
-def _share(state: Mapping[str, Any], api_key: str | None) -> _Shared:
+def _own_secrets_stay(base_url: str, config: Config, api_key: str | None) -> Config:
+    """The configuration for a server that a text led to, without secrets meant for others.
+
+    Raises:
+        ConfigurationError: Only the credential of this process could be sent there.
+    """
+    origin, own = (
+        origin_of(base_url),
+        origin_of(os.environ.get("TINKER_BASE_URL") or HOSTED_BASE_URL),
+    )
+    if embedded.is_embedded(base_url) or origin == own or origin in _told:
+        return config
+    given = os.environ.get("TINKER_API_KEY") or os.environ.get("TINKER_CREDENTIAL_CMD")
+    if given and not api_key:
+        raise ConfigurationError(
+            f"This handle leads to {origin}, and the credential of this process is for {own}, so "
+            "it is not sent there."
+        ).with_context(
+            hint="If you trust the handle, pass api_key=… for that server, or set TINKER_BASE_URL."
+        )
+    return attrs.evolve(
+        config,
+        api_key=None,
+        credential_cmd=None,
+        cloudflare_client_id=None,
+        cloudflare_client_secret=None,
+    )
+
+
+def _share(state: Mapping[str, Any], api_key: str | None, foreign: bool) -> _Shared:
     """The workspace of a session's copies; a client keeps it by the owner it reads there."""
     from tinker_ext.clients.opening import open_workspace
 
     base_url = state.get("base_url")
     config = Config.from_portable(state.get("config") or {}, base_url)
+    if foreign and isinstance(base_url, str):
+        config = _own_secrets_stay(base_url, config, api_key)
     if api_key:
         config = attrs.evolve(config, api_key=api_key)
     if state.get("fleet"):

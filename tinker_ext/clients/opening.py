@@ -107,7 +107,10 @@ def open_workspace(
     else:
         url = url.rstrip("/")
         split_base_url(url)
-        credentials = auth.resolve(api_key, base_url=url)
+        command = config.credential_cmd if config is not None else None
+        credentials = auth.resolve(api_key, base_url=url, command=command)
+        if make is None:
+            auth.warn_if_exposed(url, credentials)
         if api_key is None and isinstance(credentials, auth.StaticKey):
             api_key = concealed(os.environ.get("TINKER_API_KEY"))
     if api_key is not None:

@@ -392,10 +392,13 @@ class SamplingClient:
 
         Args:
             handle: The text.
-            api_key: Credential; by default the one this process is configured with.
+            api_key: Credential; by default the one this process is configured with, if the handle
+                leads to the server it is configured with or has a client of.
 
         Raises:
             InvalidInputError: The text is no handle.
+            ConfigurationError: It leads to a server that the credential of this process is not
+                for.
         """
         if not isinstance(handle, str):
             raise InvalidInputError(
@@ -404,7 +407,7 @@ class SamplingClient:
             )
         from tinker_ext.clients.handles import decode_handle, revive
 
-        return revive(decode_handle(handle), api_key)
+        return revive(decode_handle(handle), api_key, foreign=True)
 
     def _state(self) -> dict[str, Any]:
         retry = self._retry_config

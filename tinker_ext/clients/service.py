@@ -19,6 +19,7 @@ from tinker_ext.clients.arguments import (
     check_state_path,
     lora_config,
 )
+from tinker_ext.clients.handles import trust
 from tinker_ext.clients.journaling import Resumption
 from tinker_ext.clients.lookups import copy_weights
 from tinker_ext.clients.losses import LossHandle, LossShelf, PerDatumLossFn
@@ -138,6 +139,7 @@ class ServiceClient:
         self._abandoned = weakref.finalize(self, endings.abandon, self._workspace)
         self._abandoned.atexit = False
         self._workspace.owner = weakref.ref(self)
+        trust(self._workspace.link.base_url)
 
     def __repr__(self) -> str:
         return f"ServiceClient(base_url={self._workspace.link.base_url!r})"

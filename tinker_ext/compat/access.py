@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 
 from tinker_ext import auth
+from tinker_ext.config import HOSTED_BASE_URL
+from tinker_ext.credentials import origin_of
 from tinker_ext.errors import TinkerError
 
 
 def get_tinker_token() -> str | None:
     """The configured key, or None; runs no credential command and asks no server."""
     try:
-        return os.environ.get("TINKER_API_KEY") or auth.default_key()
+        here = origin_of(os.environ.get("TINKER_BASE_URL") or HOSTED_BASE_URL)
+        return os.environ.get("TINKER_API_KEY") or auth.default_key(origin=here)
     except (OSError, TinkerError, ValueError):
         return None
 

@@ -61,6 +61,11 @@ class _SwitchableCredentials:
     async def header(self) -> str | None:
         return await self.current.header()
 
+    def refused(self, value: str) -> None:
+        refused = getattr(self.current, "refused", None)
+        if refused is not None:
+            refused(value)
+
 
 class Link:
     """A server with its dialect; everything here runs on the core loop.

@@ -157,8 +157,8 @@ class LoopThread:
     def retain(self) -> None:
         """Note one more user; the first one starts the thread."""
         with self._lock:
-            self._users += 1
             self._ensure()
+            self._users += 1
 
     def release(self) -> None:
         """Note one user less; the last one ends the thread, after what is queued now."""
@@ -286,7 +286,11 @@ def _submit(runtime: Runtime, tasks: _Tasks, coro: Coroutine[Any, Any, T]) -> Li
             task.cancel()
 
     light.on_cancel = lambda: runtime.call(stop)
-    runtime.call(tasks.submit, coro, light)
+    try:
+        runtime.call(tasks.submit, coro, light)
+    except BaseException:
+        coro.close()
+        raise
     return light
 
 

@@ -90,7 +90,11 @@ class Workspace:
             raise ClientClosedError("This client is closed.")
         if not self._retained:
             self._retained = True
-            self.runtime.retain()
+            try:
+                self.runtime.retain()
+            except BaseException:
+                self._retained = False
+                raise
 
     def retire_unused(self) -> bool:
         """Close a workspace that never sent anything; True when it is closed (already)."""

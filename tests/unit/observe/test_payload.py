@@ -5,7 +5,6 @@ import json
 import httpx
 import pytest
 
-from tinker_ext import auth
 from tinker_ext._transport import Lane
 from tinker_ext._transport.observe import (
     OperationFinished,
@@ -16,6 +15,7 @@ from tinker_ext._transport.observe import (
     describe,
 )
 from tinker_ext.config import Config
+from tinker_ext.credentials import HOSTED_ORIGIN
 from tinker_ext.errors import (
     APIConnectionError,
     APIResponseValidationError,
@@ -156,7 +156,7 @@ def test_off_unless_turned_on_or_hosted_with_consent(argument, variable, consent
     """M34: off unless the user turns it on, or the server is the hosted one and they consented."""
     env = {"TINKER_TELEMETRY": variable, "TINKER_EXT_TELEMETRY_CONSENT": consent}
     config = Config.from_env({name: value for name, value in env.items() if value})
-    base_url = f"https://{auth.HOSTED_HOST}/x" if hosted else "http://127.0.0.1:8000"
+    base_url = f"{HOSTED_ORIGIN}/x" if hosted else "http://127.0.0.1:8000"
     assert is_wanted(argument, config, base_url) is wanted
 
 
