@@ -237,6 +237,17 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
+def browser(session: nox.Session) -> None:
+    """The page of `tinker-ext ui` in Chromium; screenshots go to .nox/screenshots.
+
+    Debian: `apt-get install chromium`. Elsewhere `python -m playwright install chromium`, or name
+    any Chromium in TINKER_EXT_CHROMIUM.
+    """
+    python = environment(session, "browser", ["-e", ".[all,test]", "playwright>=1.45"], fast=True)
+    session.run(python, "-m", "pytest", "tests/browser", *session.posargs)
+
+
+@nox.session
 def wheel(session: nox.Session) -> None:
     """Install the wheel in a clean environment: what it pulls, how large, that it works."""
     session.run(workshop(session), "tests/wheel.py")

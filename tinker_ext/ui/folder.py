@@ -16,7 +16,7 @@ MOST_DEPTH = 5
 SLICE = 1 << 25
 """Bytes of one log read before the next one gets its turn."""
 
-LOOK_SECONDS = 2.0
+LOOK_SECONDS = 1.0
 _SKIPPED = {"node_modules", "__pycache__", "site-packages"}
 
 

@@ -40,6 +40,7 @@ const moment = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleTimeStri
 
 function span(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";
+  if (seconds < 1) return `${Math.round(Math.max(0, seconds) * 1000)} ms`;
   if (seconds < 10) return `${Math.max(0, seconds).toFixed(1)} s`;
   if (seconds < 120) return `${Math.round(seconds)} s`;
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`;

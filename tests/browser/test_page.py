@@ -1,0 +1,289 @@
+"""The page in a real browser: runs appear and grow, stalls say why, hostile text does no harm."""
+
+import json
+import math
+import threading
+import time
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from tinker_ext import AdamParams, Datum, ModelInput, SampleLog, SampleResponse, ServiceClient
+from tinker_ext.mock import Server, Settings
+from tinker_ext.mock.settings import Pause
+from tinker_ext.types import SampledSequence
+
+MODEL = "tinker-ext/tiny"
+AT_LEAST = (
+    "n => document.querySelector('#chart path.line').getAttribute('d').split('L').length >= n"
+)
+REASON = "all machines of this model are busy"
+
+
+def datum(length=8):
+    tokens = list(range(1, length + 1))
+    return Datum(
+        model_input=ModelInput.from_ints(tokens),
+        loss_fn_inputs={"target_tokens": tokens, "weights": [1.0] * length},
+    )
+
+
+def train(service, steps, pause=0.0):
+    training = service.create_lora_training_client(MODEL, rank=4)
+    for _ in range(steps):
+        training.forward_backward([datum()], "cross_entropy")
+        training.optim_step(AdamParams(learning_rate=1e-3)).result()
+        time.sleep(pause)
+    return training
+
+
+def write_run(folder, steps=60, decay=0.05, ended="success", cost=True):
+    """The log of a run that has been, in the format of the run log."""
+    folder.mkdir(parents=True, exist_ok=True)
+    now = time.time() - 5 * steps
+    with (folder / "metrics.jsonl").open("w") as file:
+
+        def write(kind, **fields):
+            line = {"type": kind, "time": now, "session": "s", **fields}
+            file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+        write("session_start", version=1, budget={"cost": 1.0}, currency="USD")
+        for step in range(1, steps + 1):
+            now += 5
+            loss = 100 * math.exp(-decay * step) + 3 + (step * 7919 % 13) / 4
+            write(
+                "step",
+                step=step,
+                target="m",
+                model="Qwen/Qwen3-8B",
+                loss=loss,
+                metrics={"loss:sum": loss, "reward": step / steps},
+                tokens={"train": 50},
+                seconds=5.0,
+                totals={
+                    "train": 50 * step,
+                    "prefill": 0,
+                    "sample": 0,
+                    "cost": 0.004 * step if cost else None,
+                },
+            )
+            write("time", seconds=5.0, server=3.0, queue=0.5, network=0.5, us=1.0)
+        if ended:
+            write("session_end", seconds=1, status=ended, totals={})
+
+
+def points(page):
+    """Points of the large curve."""
+    return page.evaluate(
+        "(document.querySelector('#chart path.line')?.getAttribute('d') || '')"
+        ".split(/[ML]/).length - 1"
+    )
+
+
+def test_a_run_appears_and_its_curve_grows(page, ui):
+    """M34: an empty folder says what to do; a run appears by itself and grows under one's eyes."""
+    expect(page.get_by_text("No runs here yet")).to_be_visible()
+
+    def work():
+        with ServiceClient(base_url="embedded", run_log=ui[1] / "mine") as service:
+            train(service, 40, pause=0.1)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        page.get_by_role("link", name="mine").click(timeout=60_000)
+        page.wait_for_selector("#chart path.line", timeout=60_000)
+        first = points(page)
+        page.wait_for_function(AT_LEAST, arg=first + 4, timeout=60_000)
+        expect(page.locator("#badge")).to_have_text("running")
+    finally:
+        thread.join(120)
+    expect(page.locator("#badge")).to_have_text("done", timeout=10_000)
+    page.wait_for_function(AT_LEAST, arg=40, timeout=10_000)
+    assert points(page) == 40
+
+
+def test_a_stall_says_why_within_two_seconds(page, ui):
+    """M26: from the line in the log to the words on the screen; the best of three stalls counts."""
+    took = []
+    for attempt in range(3):
+        log = ui[1] / f"stalled-{attempt}"
+        pause = Pause(state="paused_capacity", seconds=6.0, reason=REASON)
+        with Server(Settings(pause=pause, long_poll=0.3)) as server:
+            service = ServiceClient(base_url=server.url, api_key="tml-x", run_log=log)
+            thread = threading.Thread(target=train, args=(service, 1))
+            thread.start()
+            said = None
+            while said is None:
+                time.sleep(0.02)
+                text = (log / "metrics.jsonl").read_text() if log.exists() else ""
+                said = next(
+                    (
+                        line
+                        for line in map(json.loads, text.splitlines())
+                        if line["type"] == "queue"
+                    ),
+                    None,
+                )
+            page.get_by_role("row", name=f"stalled-{attempt}").get_by_text(REASON).wait_for()
+            took.append(time.time() - said["time"])
+            page.goto(ui[0].split("?")[0] + f"#/run/stalled-{attempt}/waits")
+            expect(page.locator("#why")).to_contain_text(REASON)
+            expect(page.get_by_role("cell", name="train", exact=True).first).to_be_visible()
+            page.keyboard.press("Escape")
+            thread.join(60)
+            service.close("success").result()
+    print("a stall is on the screen after", [f"{seconds:.2f} s" for seconds in took])
+    assert min(took) < 2.0
+
+
+def sequence(text, tokens):
+    return SampledSequence("stop", tokens_np=np.arange(tokens), logprobs_np=np.full(tokens, -1.0))
+
+
+class Hostile:
+    """Decodes to whatever might hurt a page."""
+
+    text = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 2'>\x00\x1b[31m"
+    text += "\u202edlrow"
+
+    def decode(self, tokens):
+        return self.text if len(tokens) < 3 else self.text + "A" * 1_000_000
+
+
+def test_a_hostile_sample_does_no_harm(page, ui):
+    """Safe: tags, control characters and a megabyte are text, cut, and do not slow the page."""
+    write_run(ui[1] / "wild")
+    log = SampleLog(ui[1] / "wild", tokenizer=Hostile())
+    prompt = ModelInput.from_ints([1, 2])
+    for step in (1, 2):
+        reply = SampleResponse([sequence("", 2), sequence("", 5000)])
+        log.record(
+            prompt,
+            reply,
+            rewards=[1, -1],
+            step=step,
+            checkpoint=f"<b>step {step}</b>",
+            trainer_logprobs=[[-1.1, -0.5], [-1.0] * 5000],
+        )
+    page.get_by_role("link", name="wild").click()
+    page.get_by_role("link", name="Samples").click()
+    page.locator(".columns section").nth(1).wait_for()
+    shown = page.locator(".sequence .text").first
+    expect(shown).to_contain_text("<script>window.pwned = 1</script>")
+    expect(shown).to_contain_text("␀")
+    expect(shown).to_contain_text("⟨U+202E⟩")
+    page.get_by_role("button", name="plain").click()
+    expect(page.get_by_text("more characters in the file").first).to_be_visible()
+    page.get_by_role("button", name="trainer against sampler").click()
+    expect(page.locator(".apart").first).to_be_visible()
+    assert page.evaluate("window.pwned") is None
+    assert (
+        page.evaluate("document.querySelectorAll('#main script, #main img, #main b b').length") == 0
+    )
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.get_by_role("link", name="All runs").click()
+    expect(page.get_by_role("link", name="wild")).to_be_visible()
+
+
+def test_two_hundred_runs_stay_usable(page, ui):
+    """M34: filter, sort, keyboard and opening work, each redraw in a fraction of a second."""
+    for number in range(200):
+        write_run(
+            ui[1] / f"sweep/{number:03d}",
+            steps=30,
+            decay=0.01 + number / 2000,
+            ended=None if number == 7 else "success",
+        )
+    expect(page.locator(".runs tbody tr")).to_have_count(200, timeout=60_000)
+    page.keyboard.press("/")
+    page.keyboard.type("sweep/04")
+    expect(page.locator(".runs tbody tr")).to_have_count(10)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Loss / token").click()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    name = page.locator("tr.at .name").inner_text()
+    page.keyboard.press("x")
+    page.keyboard.press("k")
+    page.keyboard.press("x")
+    page.keyboard.press("Enter")
+    expect(page.locator("#legend .key")).to_have_count(2)
+    expect(page.locator("#legend")).to_contain_text(name)
+    for key, word in zip(
+        "2345",
+        ("Where the time went", "Nothing was sent twice", "Spend over time", "No samples recorded"),
+        strict=True,
+    ):
+        page.keyboard.press(key)
+        expect(page.get_by_text(word)).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#filter")).to_be_visible()
+
+
+def test_a_curve_is_zoomed_smoothed_and_compared(page, ui):
+    """M34: drag to zoom, 0 to go back, the slider smooths, another run is laid over."""
+    write_run(ui[1] / "a", steps=400)
+    write_run(ui[1] / "b", steps=200, decay=0.02)
+    page.get_by_role("link", name="a", exact=True).click()
+    page.wait_for_selector("#chart path.line")
+    box = page.locator("#chart svg").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 100)
+    expect(page.locator("#chart .tip")).to_contain_text("at")
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 100, steps=5)
+    page.mouse.up()
+    expect(page.locator("#whole")).to_be_visible()
+    assert 50 < points(page) < 120
+    page.keyboard.press("0")
+    expect(page.locator("#whole")).to_be_hidden()
+    page.get_by_label("smoothing").fill("0.9")
+    expect(page.locator("#chart path.raw")).to_have_count(1)
+    page.get_by_label("compare with").select_option("b")
+    expect(page.locator("#chart path.line")).to_have_count(2)
+    page.get_by_label("metric").select_option("reward")
+    expect(page.locator("#chart svg")).to_have_attribute("aria-label", "reward")
+
+
+LOOKS = {
+    "light": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "light"},
+    "dark": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "dark"},
+    "phone": {
+        "viewport": {"width": 390, "height": 844},
+        "device_scale_factor": 2,
+        "has_touch": True,
+    },
+}
+
+
+@pytest.mark.parametrize("page", LOOKS.values(), ids=LOOKS, indirect=True)
+def test_every_view_fits_the_screen(page, ui, shots, request):
+    """M34: dark, light and phone width: nothing wider than the screen; a picture of each view."""
+    write_run(ui[1] / "a", steps=120)
+    write_run(ui[1] / "b", steps=60, ended="errored")
+    for tab in (
+        "",
+        "#/run/a/curves",
+        "#/run/a/waits",
+        "#/run/a/retries",
+        "#/run/a/cost",
+        "#/run/a/samples",
+    ):
+        page.goto(ui[0].split("?")[0] + tab)
+        page.wait_for_selector("#tab > *" if tab else ".runs tbody tr")
+        page.wait_for_timeout(400)
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), tab
+        page.screenshot(
+            path=shots / f"{request.node.callspec.id}-{tab.split('/')[-1] or 'runs'}.png"
+        )
+    dark = page.evaluate("document.documentElement.dataset.theme")
+    assert dark == ("dark" if request.node.callspec.id == "dark" else "light")
+
+
+def test_a_server_that_is_gone_and_a_run_that_is_not_there_are_said(page, ui):
+    """Bad input: an address of a run that no longer exists."""
+    page.goto(ui[0].split("?")[0] + "#/run/nothing/curves")
+    expect(page.get_by_text("There is no such run in this folder.")).to_be_visible()
+    page.get_by_role("link", name="All runs").click()
+    expect(page.get_by_text("No runs here yet")).to_be_visible()
