@@ -1,14 +1,18 @@
 """M28, M40: the conformance suite passes the embedded server and finds every planted mistake."""
 
+import itertools
 import json
+from xml.etree import ElementTree
 
+import attrs
 import httpx
 import pytest
 
-from tinker_ext.conform import Report, matrix, names, run
+from tinker_ext.conform import Report, dialect, matrix, names, run, to_junit
+from tinker_ext.conform.consequences import consequence
 from tinker_ext.conform.registry import CHECKS
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.mock import BUGS, Settings, create_app
+from tinker_ext.mock import BUGS, Settings, create_app, hosted
 
 # Planted mistake → a check that must find it.
 FOUND_BY = {
@@ -51,12 +55,16 @@ FOUND_BY = {
 }
 
 
+NUMBERS = itertools.count()
+
+
 def examine(only=None, **settings):
     """Run the suite on an embedded server with these settings."""
     app = create_app(Settings(inline_engine=True, **settings))
     try:
         return run(
-            "http://embedded",
+            # What is found out about a server is remembered by its URL.
+            f"http://server-{next(NUMBERS)}",
             only,
             api_key="tml-test",
             patience=20.0,
@@ -72,8 +80,11 @@ def clean():
 
 
 def test_the_embedded_server_passes_in_full(clean):
-    """M40: every check passes; none is absent."""
-    assert [(r.name, r.evidence) for r in clean.results if r.outcome != "pass"] == []
+    """M40: every check passes; none is absent but rules that only the hosted service has."""
+    others = [(r.name, r.evidence) for r in clean.results if r.outcome != "pass"]
+    assert [name for name, _ in others if not name.startswith("hosted.")] == []
+    assert [r.name for r in clean.of("fail") + clean.of("unjudged")] == []
+    assert clean.exit_code == 0
     assert [r.name for r in clean.results] == names()
     assert clean.ok
     assert clean.facts["wire"] == "proto"
@@ -85,14 +96,28 @@ def test_the_embedded_server_passes_in_full(clean):
         ({"era": "0.4.1"}, {"service.client_config", "checkpoint.fresh", "rest.ttl"}),
         ({"era": "0.36.0", "seq": "strict"}, {"body.first_era", "rest.archive"}),
         ({"wire": "json", "seq": "ignore"}, {"seq.repeat", "seq.conflict"}),
+        ({"seq": "gap", "pending": "try_again"}, set()),
+        ({"seq": "late", "declared": False, "created_statuses": True}, set()),
+        ({"wire": "proto", "declared": False}, {"body.first_era"}),
+        (hosted.overrides(), {"checkpoint.pending"}),
     ],
 )
 def test_what_a_profile_lacks_is_absent_and_not_failed(settings, missing):
-    """M28: every profile of the server passes but for the features it does not have."""
+    """F33, M28, M47: each profile, `hosted` included, passes but for features it does not have."""
     report = examine(**settings)
     assert [(r.name, r.evidence) for r in report.of("fail")] == []
     assert missing <= {r.name for r in report.of("absent")}
     assert all(r.evidence for r in report.of("absent"))
+    assert report.exit_code == 0
+    if "load_first" in settings:
+        assert {r.name for r in report.of("pass")} >= {
+            "hosted.load_first",
+            "hosted.rank_cap",
+            "hosted.taken_name",
+            "hosted.strict_fields",
+            "hosted.accepted",
+            "hosted.undeclared",
+        }
 
 
 @pytest.mark.parametrize("bug", sorted(BUGS))
@@ -102,7 +127,9 @@ def test_every_planted_mistake_is_found(bug):
     (result,) = report.results
     assert result.outcome == "fail", f"{bug} was not found: {result}"
     assert len(result.evidence) > 20
+    assert len(result.consequence) > 20
     assert not report.ok
+    assert report.exit_code == 1
 
 
 def test_only_takes_groups_and_names_and_refuses_others():
@@ -154,7 +181,85 @@ def test_a_server_that_lists_no_model_has_one_mistake():
     """M28: the empty list fails once; what needs a model is absent and says how to name one."""
     report = examine(bugs=["capability_missing"])
     assert [r.name for r in report.of("fail")] == ["service.capabilities"]
-    missing = report.of("absent")
+    missing = [r for r in report.of("absent") if not r.name.startswith("hosted.")]
     assert len(missing) > len(names()) / 2
     assert {r.evidence for r in missing} == {missing[0].evidence}
     assert "--model NAME" in missing[0].evidence
+
+
+def test_every_check_says_what_clients_do():
+    """M47: a failure names the rule, the evidence and the consequence."""
+    for name in names():
+        assert len(consequence(name)) > 20
+    report = examine(["seq.conflict"], bugs=["dedupe_any_body"])
+    text = report.to_text()
+    assert "refuses another body under a used seq_id with 409" in text
+    assert "→ Of two requests under one number one is lost" in text
+
+
+def test_junit_has_failures_skips_and_errors():
+    """M47: what a CI system shows; evidence with control characters stays valid XML."""
+    report = examine(["loss.sum", "seq.repeat"], bugs=["metrics_empty"], seq="ignore")
+    odd = attrs.evolve(report.results[0], name="loss.odd", outcome="unjudged", evidence="a\x00b")
+    root = ElementTree.fromstring(to_junit(attrs.evolve(report, results=(*report.results, odd))))
+    cases = {case.get("name"): case for case in root.iter("testcase")}
+    failure = cases["loss.sum"].find("failure")
+    assert "loss:sum is missing" in failure.get("message")
+    assert "clients:" in failure.text
+    assert cases["seq.repeat"].find("skipped") is not None
+    assert cases["loss.odd"].find("error") is not None
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({}, {"seq": "order", "reorders": True, "wire": "proto", "era": "0.36.0", "lacks": []}),
+        ({"seq": "strict", "declared": False}, {"seq": "strict"}),
+        ({"seq": "late", "declared": False}, {"seq": "late"}),
+        ({"seq": "ignore"}, {"seq": "ignore"}),
+        (
+            {"era": "0.4.1", "without": ["checkpoints"]},
+            {"wire": "json", "era": "0.4.1"},
+        ),
+    ],
+)
+def test_the_dialect_of_a_server_is_remembered(settings, wanted):
+    """F35, M43: found out by what the server does, whatever it declares."""
+    found = dialect(examine(["service", "seq", "rest"], **settings))
+    assert {name: found[name] for name in wanted} == wanted
+    assert found["format"] == "tinker-ext-dialect/1"
+    if settings.get("era") == "0.4.1":
+        assert set(found["lacks"]) >= {"client_config", "list_user_checkpoints", "finish_session"}
+
+
+class StandIn(httpx.ASGITransport):
+    """A server whose model gives all tokens of a sequence one probability, as TuFT's dummy."""
+
+    async def handle_async_request(self, request):
+        """Replace the log-probabilities of results."""
+        reply = await super().handle_async_request(request)
+        body = await reply.aread()
+        if b'"loss_fn_outputs"' not in body:
+            return httpx.Response(reply.status_code, headers=reply.headers, content=body)
+        value = json.loads(body)
+        for output in value["loss_fn_outputs"]:
+            data = output["logprobs"]["data"]
+            output["logprobs"]["data"] = [-1.0] * len(data)
+        return httpx.Response(200, json=value)
+
+
+def test_a_stand_in_for_a_model_is_not_judged_by_its_numbers():
+    """F33, M47: what compares numbers is unjudged, the rest is judged; the exit code says so."""
+    app = create_app(Settings(inline_engine=True, wire="json"))
+    report = run(
+        "http://embedded",
+        ["loss.sum", "loss.ppo", "seq.conflict"],
+        api_key="tml-test",
+        patience=20.0,
+        transport=StandIn(app),
+    )
+    app.close()
+    outcomes = {r.name: r.outcome for r in report.results}
+    assert outcomes == {"loss.sum": "unjudged", "loss.ppo": "unjudged", "seq.conflict": "pass"}
+    assert "the same log-probability" in report.of("unjudged")[0].evidence
+    assert report.exit_code == 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from tinker_ext.cli.failures import CommandError
@@ -11,6 +13,8 @@ EXAMPLES = """
 tinker-ext conform http://127.0.0.1:8000
 tinker-ext conform http://127.0.0.1:8000 --only seq --only sample.seed
 tinker-ext conform http://127.0.0.1:8000 --json > report.json
+tinker-ext conform http://127.0.0.1:8000 --junit report.xml      # for a CI system
+tinker-ext conform http://127.0.0.1:8000 --remember dialect.json # for clients of this server
 tinker-ext conform embedded                                   # ours, in this process
 tinker-ext conform --matrix "mine 1.2=report.json" --matrix other=other.json > servers.md
 """
@@ -30,7 +34,6 @@ def _matrix(context: click.Context, _: click.Parameter, value: tuple[str, ...]) 
     if not value or context.resilient_parsing:
         return
     import json
-    from pathlib import Path
 
     from tinker_ext.conform import Report, matrix
 
@@ -52,6 +55,11 @@ def _matrix(context: click.Context, _: click.Parameter, value: tuple[str, ...]) 
 @click.command(cls=Command, name="conform", examples=EXAMPLES)
 @click.argument("url")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write the report as JUnit XML too.")  # fmt: skip
+@click.option("--remember", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write what clients need to know about this server: its wire, what a repeated "
+              "seq_id means, what it lacks.")  # fmt: skip
 @click.option("--only", multiple=True, metavar="NAME",
               help="Run this check or group of checks only. May be repeated.")  # fmt: skip
 @click.option("--model", metavar="NAME", help="Base model to train; by default the first listed.")
@@ -67,16 +75,23 @@ def command(
     context: click.Context,
     url: str,
     as_json: bool,
+    junit: Path | None,
+    remember: Path | None,
     only: tuple[str, ...],
     model: str | None,
     wire: str | None,
 ) -> int:
     """Test the server at URL against the API: numbers, not only shapes.
 
-    Trains small models and samples from them. Each check passes, fails with its evidence, or is
-    absent where the server does not offer the feature. The exit code is 1 when a check fails.
+    Trains small models and samples from them. Each check passes, fails with its evidence and what
+    clients do about it, or is absent where the server does not offer the feature.
+
+    The exit code is 0 when nothing failed, 1 when a check failed, and 3 when the server could not
+    be judged: it is down, too slow, not a Tinker server, or its model is a stand-in.
     """
-    from tinker_ext.conform import names, run
+    from tinker_ext.conform import CannotJudge, names, run, to_junit
+    from tinker_ext.conform.dialect_file import write
+    from tinker_ext.conform.report import EXIT_UNJUDGED
     from tinker_ext.errors import UnknownKeyError
 
     screen = screen_of(context)
@@ -96,8 +111,15 @@ def command(
             raise CommandError(
                 str(error), "`tinker-ext conform --list` shows the checks."
             ) from None
+        except CannotJudge as reason:
+            click.echo(f"Cannot judge: {reason}", err=True)
+            return EXIT_UNJUDGED
+    if junit is not None:
+        junit.write_text(to_junit(report), encoding="utf-8")
+    if remember is not None:
+        write(report, remember)
     if screen.is_json:
         screen.json(report.to_dict())
     else:
         print(report.to_text())
-    return 0 if report.ok else 1
+    return report.exit_code

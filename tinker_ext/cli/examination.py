@@ -297,22 +297,24 @@ def tls(opened: socket.socket, host: str) -> Iterator[Finding]:
                   "tell whoever runs the server" if days < CERTIFICATE_DAYS else "")  # fmt: skip
 
 
-def health(url: str, timeout: float) -> Iterator[Finding]:
-    """Ask whether the server is well, and what time it has."""
-    import httpx
+def health(url: str, timeout: float, headers: Mapping[str, str] | None = None) -> Iterator[Finding]:
+    """Ask whether this is a Tinker server, whether it is well, and what time it has."""
+    from tinker_ext.conform.preflight import SECONDS, CannotJudge, look
 
-    place = f"{url.rstrip('/')}/api/v1/healthz"
-    reply, seconds = _timed(lambda: httpx.get(place, timeout=timeout))
-    if isinstance(reply, Exception):
-        yield Finding("health", "fail", f"no answer from {place}: {_reason(reply)}",
-                      "check that the server runs and speaks HTTP on this port")  # fmt: skip
+    found, seconds = _timed(lambda: look(url, headers, min(timeout, SECONDS), needs_access=False))
+    if isinstance(found, CannotJudge):
+        yield Finding("health", "fail", str(found),
+                      "check that the server runs, that its port speaks HTTP, and that the base "
+                      "URL ends before /api/v1")  # fmt: skip
         raise _Stop
-    if reply.is_success:
-        yield Finding("health", "ok", f"HTTP {reply.status_code} in {seconds * 1000:.0f} ms")
+    if isinstance(found, Exception):
+        raise found
+    if 200 <= found.health < 300:
+        yield Finding("health", "ok", f"HTTP {found.health} in {seconds * 1000:.0f} ms")
     else:
-        yield Finding("health", "warn", f"{place} answers HTTP {reply.status_code}",
-                      "check the path of the base URL: it ends before /api/v1")  # fmt: skip
-    yield from clock(reply.headers.get("date"), time.time())
+        yield Finding("health", "warn", f"healthz answers HTTP {found.health}",
+                      "the server may still be starting")  # fmt: skip
+    yield from clock(found.date, time.time())
 
 
 def clock(date: str | None, now: float) -> Iterator[Finding]:

@@ -14,18 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tinker_ext.conform.comparison import matrix
+    from tinker_ext.conform.dialect_file import dialect
+    from tinker_ext.conform.junit import to_junit
+    from tinker_ext.conform.preflight import CannotJudge
     from tinker_ext.conform.report import Report, Result
     from tinker_ext.conform.runner import names, run
 
 _HOMES = {
+    "CannotJudge": "preflight",
     "Report": "report",
     "Result": "report",
+    "dialect": "dialect_file",
     "matrix": "comparison",
     "names": "runner",
     "run": "runner",
+    "to_junit": "junit",
 }
 
-__all__ = ["Report", "Result", "matrix", "names", "run"]
+__all__ = ["CannotJudge", "Report", "Result", "dialect", "matrix", "names", "run", "to_junit"]
 
 
 def __getattr__(name: str) -> Any:

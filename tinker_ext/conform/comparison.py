@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinker_ext.conform.report import ABSENT, FAIL, PASS, Report
+from tinker_ext.conform.report import ABSENT, FAIL, PASS, UNJUDGED, Report
 
 _SHOWN = 220
-_CELLS = {PASS: "yes", FAIL: "**no**", ABSENT: "–"}
+_CELLS = {PASS: "yes", FAIL: "**no**", ABSENT: "–", UNJUDGED: "?"}
 
 
 def matrix(reports: Sequence[tuple[str, Report]]) -> str:
@@ -44,7 +44,7 @@ def matrix(reports: Sequence[tuple[str, Report]]) -> str:
 
 def _evidence(name: str, report: Report) -> list[str]:
     lines = ["", f"### {name}: {report.summary()}", ""]
-    for outcome, word in ((FAIL, "no"), (ABSENT, "–")):
+    for outcome, word in ((FAIL, "no"), (ABSENT, "–"), (UNJUDGED, "?")):
         found = report.of(outcome)
         lines += [f"- `{result.name}` {word}: {_plain(result.evidence)}" for result in found]
     return lines if len(lines) > 3 else [*lines, "Nothing to add."]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import orjson
 
+from tinker_ext._wire.dialects import Wire, has_protobuf
 from tinker_ext._wire.operations import operation
 from tinker_ext._wire.records import decoder
 from tinker_ext.clients.chunks import ForwardChunk
@@ -54,11 +55,16 @@ class Answer:
         return value
 
     @property
+    def ok(self) -> bool:
+        """Whether this is a success; servers differ in which 2xx they choose."""
+        return 200 <= self.status < 300
+
+    @property
     def pending(self) -> bool:
         """Whether this says "no result yet"."""
         value = self.json()
         tag = value.get("type") if isinstance(value, dict) else None
-        return self.status == 408 or (self.status == 200 and tag == "try_again")
+        return self.status == 408 or (self.ok and tag == "try_again")
 
     def request_id(self) -> str:
         """The id of the promised result."""
@@ -121,9 +127,23 @@ class RawModel:
         output = self.read("forward", final)
         return flat([logprobs_of(output, i) for i in range(len(PROBES))])
 
+    def refusals(self) -> dict[str, Answer] | None:
+        """The answers of a server that takes a forward pass in neither wire; None if in one."""
+        refused = {}
+        for wire in sorted(Wire, key=lambda wire: wire is not self.subject.dialect.wire):
+            if wire is Wire.PROTO and not has_protobuf():
+                continue
+            seq = self.next_seq()
+            answer = self._data([1], seq, forward_only=True, wire=wire)
+            if answer.ok:
+                self.subject.poll(answer.request_id())
+                return None
+            refused[str(wire)] = answer
+        return refused
+
     def read(self, name: str, answer: Answer) -> Any:
         """Decode a final answer; fails the check when it is an error."""
-        if answer.status != 200:
+        if not answer.ok:
             fail(f"{name} failed: {answer}")
         reader = decoder(str(operation(name).result))
         if answer.content_type.startswith(_PROTO):
@@ -134,11 +154,17 @@ class RawModel:
         return reader.from_json(body)
 
     def _data(
-        self, numbers: list[int], seq: int, *, forward_only: bool, weight: float = 1.0
+        self,
+        numbers: list[int],
+        seq: int,
+        *,
+        forward_only: bool,
+        weight: float = 1.0,
+        wire: Wire | None = None,
     ) -> Answer:
         data = [datum(number, weight) for number in numbers]
         chunk = ForwardChunk(self.model_id, data, "cross_entropy", None, forward_only, False)
-        payload = chunk(self.subject.dialect.wire)
+        payload = chunk(wire or self.subject.dialect.wire)
         return self.subject.call(
             "POST", payload.operation, content=payload.render(seq), headers=dict(payload.headers)
         )

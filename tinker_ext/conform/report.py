@@ -12,9 +12,13 @@ import attrs
 PASS: Final = "pass"
 FAIL: Final = "fail"
 ABSENT: Final = "absent"
-OUTCOMES: Final = (PASS, FAIL, ABSENT)
+UNJUDGED: Final = "unjudged"
+OUTCOMES: Final = (PASS, FAIL, ABSENT, UNJUDGED)
 
-_MARKS: Final = {PASS: "pass  ", FAIL: "FAIL  ", ABSENT: "absent"}
+EXIT_FAILED: Final = 1
+EXIT_UNJUDGED: Final = 3
+
+_MARKS: Final = {PASS: "pass  ", FAIL: "FAIL  ", ABSENT: "absent", UNJUDGED: "?     "}
 _WIDTH: Final = 92
 
 
@@ -25,9 +29,11 @@ class Result:
     Attributes:
         name: Name of the check, `group.what`.
         title: What a server does that passes.
-        outcome: `pass`, `fail`, or `absent` when the server does not offer the feature.
+        outcome: `pass`, `fail`, `absent` when the server does not offer the feature, or
+            `unjudged` when nothing can be said: no connection, or a model that is a stand-in.
         evidence: What was sent, what came back and what should have; a note for a pass.
         seconds: How long the check took.
+        consequence: What a client does about a failure.
     """
 
     name: str
@@ -35,6 +41,7 @@ class Result:
     outcome: str = attrs.field(validator=attrs.validators.in_(OUTCOMES))
     evidence: str = ""
     seconds: float = 0.0
+    consequence: str = ""
 
     @property
     def group(self) -> str:
@@ -64,6 +71,13 @@ class Report:
     def ok(self) -> bool:
         """Whether no check failed."""
         return not self.of(FAIL)
+
+    @property
+    def exit_code(self) -> int:
+        """0 when all was judged and nothing failed, 1 when a check failed, 3 for no judgement."""
+        if self.of(FAIL):
+            return EXIT_FAILED
+        return EXIT_UNJUDGED if self.of(UNJUDGED) else 0
 
     def of(self, outcome: str) -> list[Result]:
         """The results with one outcome."""
@@ -109,10 +123,18 @@ class Report:
                 lines += textwrap.wrap(
                     result.evidence, _WIDTH, initial_indent=indent, subsequent_indent=indent
                 )
+                if result.consequence and result.outcome == FAIL:
+                    lines += textwrap.wrap(
+                        f"→ {result.consequence}",
+                        _WIDTH,
+                        initial_indent=indent,
+                        subsequent_indent=indent + "  ",
+                    )
         lines += ["", self.summary()]
         return "\n".join(lines)
 
     def summary(self) -> str:
         """Return the counts in one line."""
-        counts = ", ".join(f"{len(self.of(outcome))} {outcome}" for outcome in OUTCOMES)
+        shown = [name for name in OUTCOMES if name != UNJUDGED or self.of(UNJUDGED)]
+        counts = ", ".join(f"{len(self.of(outcome))} {outcome}" for outcome in shown)
         return f"{len(self.results)} checks: {counts}."

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
 
 from tinker_ext._version import __version__
 from tinker_ext.clients.service import ServiceClient
 from tinker_ext.config import Config
+from tinker_ext.conform.consequences import consequence
+from tinker_ext.conform.preflight import CannotJudge, look
 from tinker_ext.conform.registry import CHECKS, Absent, Check, Failed
-from tinker_ext.conform.report import ABSENT, FAIL, PASS, Report, Result
+from tinker_ext.conform.report import ABSENT, FAIL, PASS, UNJUDGED, Report, Result
 from tinker_ext.conform.subject import Subject
-from tinker_ext.errors import FeatureMissingError, UnknownKeyError
+from tinker_ext.errors import (
+    APIConnectionError,
+    APITimeoutError,
+    FeatureMissingError,
+    TinkerError,
+    UnknownKeyError,
+)
+
+# Groups that train, and what in them compares numbers of the model.
+_TRAINING = frozenset(
+    {"loss", "gradient", "adam", "seq", "future", "score", "checkpoint", "body", "hosted"}
+)
+_TRAINER_NUMBERS = frozenset(
+    {"loss", "gradient", "adam", "score", "checkpoint", "seq.repeat", "seq.reorder"}
+    | {"body.first_era", "body.second_era"}
+)
+_SAMPLER_NUMBERS = frozenset({"sample", "score"})
 
 PATIENCE = 120.0
 """Seconds any single wait may take; engines that compile need most of it the first time."""
@@ -58,8 +78,9 @@ def run(
 
     Raises:
         UnknownKeyError: `only` names no check.
-        ConfigurationError: `url` is none, or a setting is wrong.
-        APIConnectionError: The server cannot be reached.
+        ConfigurationError: `url` is not one, or a setting is wrong.
+        CannotJudge: The server is down, too slow, not a Tinker server, or takes training bodies
+            in neither wire; found out within ten seconds.
 
     Example:
         >>> from tinker_ext.conform import run
@@ -69,17 +90,28 @@ def run(
     chosen = _chosen(only)
     config: Config = client.pop("config", None) or Config.from_env(base_url=url)
     config = attrs.evolve(config, wait_deadline=patience, retry_window=min(patience, 30.0))
-    service = ServiceClient(base_url=url, api_key=api_key, config=config, wire=wire, **client)
-    with service:
-        facts = _facts(service)
-        subject = Subject(service, base_model, patience)
+
+    def connect() -> ServiceClient:
+        return ServiceClient(base_url=url, api_key=api_key, config=config, wire=wire, **client)
+
+    subject = Subject(connect, base_model, patience)
+    try:
+        if urlsplit(url).scheme in ("http", "https") and "transport" not in client:
+            headers = {"X-API-Key": api_key or os.environ.get("TINKER_API_KEY") or "tml-conform"}
+            look(url, {**config.extra_headers(), **headers})
+        facts = _facts(subject.service)
+        if any(check.name.partition(".")[0] in _TRAINING for check in chosen):
+            _check_wires(subject)
         results = []
         for check in chosen:
             result = _examine(check, subject)
+            subject.make_room()
             results.append(result)
             if on_result is not None:
                 on_result(result)
         facts |= _later_facts(subject)
+    finally:
+        subject.close()
     today = datetime.now(UTC).date().isoformat()
     return Report(url, facts, today, __version__, tuple(results))
 
@@ -102,7 +134,51 @@ def _chosen(only: Iterable[str] | None) -> list[Check]:
     ]
 
 
+def _check_wires(subject: Subject) -> None:
+    """Make sure that the server takes training bodies in some form.
+
+    Raises:
+        CannotJudge: Both are refused, with the words of each.
+    """
+    try:
+        with subject.raw_model() as model:
+            refused = model.refusals()
+    except (Absent, Failed, TinkerError):
+        return  # each check will say what is wrong
+    if refused is not None and not all(a.status in (404, 405) for a in refused.values()):
+        raise CannotJudge(
+            f"{subject.workspace.link.base_url} takes training bodies in neither wire: "
+            + "; ".join(f"{name}: {answer}" for name, answer in refused.items())
+        )
+
+
 def _examine(check: Check, subject: Subject) -> Result:
+    result = _outcome(check, subject)
+    if result.outcome != FAIL:
+        return result
+    reason = _excuse(check, subject)
+    if reason is not None:
+        return attrs.evolve(
+            result, outcome=UNJUDGED, evidence=f"not judged: {reason}; seen: {result.evidence}"
+        )
+    return attrs.evolve(result, consequence=consequence(check.name))
+
+
+def _excuse(check: Check, subject: Subject) -> str | None:
+    """Why a failure says nothing about the server: its model is a stand-in for a real one."""
+    group = check.name.partition(".")[0]
+    trainer = group in _TRAINER_NUMBERS or check.name in _TRAINER_NUMBERS
+    sampler = group in _SAMPLER_NUMBERS
+    try:
+        reason = subject.stand_in() if trainer or sampler else None
+        if reason is None and sampler:
+            reason = subject.stand_in_sampler()
+    except Exception:  # what keeps us from looking is what failed the check
+        return None
+    return None if reason is None else f"the model here is a stand-in ({reason})"
+
+
+def _outcome(check: Check, subject: Subject) -> Result:
     started = perf_counter()
     try:
         outcome, evidence = PASS, check.run(subject) or ""
@@ -112,6 +188,11 @@ def _examine(check: Check, subject: Subject) -> Result:
         outcome, evidence = ABSENT, str(missing)
     except Failed as failure:
         outcome, evidence = FAIL, str(failure)
+    except APIConnectionError as error:
+        # A timeout is an answer that did not come; without a connection there is no evidence.
+        slow = isinstance(error, APITimeoutError)
+        outcome = FAIL if slow else UNJUDGED
+        evidence = f"{type(error).__name__}: {error}"
     except Exception as error:  # whatever a server provokes is evidence, not a crash
         outcome, evidence = FAIL, f"{type(error).__name__}: {error}"
     return Result(check.name, check.title, outcome, evidence, perf_counter() - started)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import orjson
 
 from tinker_ext._transport import Call, Lane, RetryRule
@@ -13,31 +14,64 @@ from tinker_ext._wire.dialects import Dialect
 from tinker_ext._wire.operations import PREFIX
 from tinker_ext.clients.rest import RestClient
 from tinker_ext.clients.service import ServiceClient
+from tinker_ext.conform.data import PROMPT, datum
 from tinker_ext.conform.raw_model import Answer, RawModel
 from tinker_ext.conform.registry import absent, fail
-from tinker_ext.conform.trial import Trial
+from tinker_ext.conform.trial import PROBES, Trial
+from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import TinkerError
+from tinker_ext.types.model_input import ModelInput
+from tinker_ext.types.sampling import SamplingParams
 
 SEED = 7
 RANK = 8
+LEFT_BEHIND = 20
+"""Models in one session of a server that has no unload_model, as the hosted service has none."""
 
 
 class Subject:
     """One server while it is being examined.
 
     Args:
-        service: Client of the server; its session carries everything.
+        connect: Makes a client of the server; its session carries everything.
         base_model: Model to train; the first one the server lists by default.
         patience: Seconds any single wait may take.
     """
 
-    def __init__(self, service: ServiceClient, base_model: str | None, patience: float) -> None:
-        self.service = service
-        self.workspace = service.holder
+    def __init__(
+        self, connect: Callable[[], ServiceClient], base_model: str | None, patience: float
+    ) -> None:
+        self._connect = connect
+        self._left_behind = 0
+        self.service = connect()
         self.patience = patience
         self._base_model = base_model
         self._seq_rule: str | None = None
-        self.rest: RestClient = service.create_rest_client()
+        self._stand_in: str | None = None
+        self._stand_in_sampler: str | None = None
+        self.rest: RestClient = self.service.create_rest_client()
+
+    @property
+    def workspace(self) -> Workspace:
+        """The core of the client in use."""
+        return self.service.holder
+
+    def make_room(self) -> None:
+        """Go on in a new session when models that cannot be unloaded fill the old one."""
+        if self._left_behind >= LEFT_BEHIND:
+            self.close()
+            self._left_behind = 0
+            self.service = self._connect()
+            self.rest = self.service.create_rest_client()
+
+    def close(self) -> None:
+        """End the session."""
+        with contextlib.suppress(TinkerError):
+            self.service.close("success").result()
+
+    def _unload(self, model_id: str) -> None:
+        answer = self.call("POST", "unload_model", {"model_id": model_id})
+        self._left_behind += not answer.ok
 
     @property
     def dialect(self) -> Dialect:
@@ -128,7 +162,7 @@ class Subject:
         """Clear the gradient first: some engines hand it to the next model in the same place."""
         with contextlib.suppress(TinkerError):
             trial.step(0.0)
-            self.call("POST", "unload_model", {"model_id": trial.model_id})
+            self._unload(str(trial.model_id))
 
     @contextlib.contextmanager
     def raw_model(self) -> Iterator[RawModel]:
@@ -153,11 +187,11 @@ class Subject:
         finally:
             with contextlib.suppress(TinkerError):
                 self.call("POST", "optim_step", model.step_body(0.0))
-                self.call("POST", "unload_model", {"model_id": model_id})
+                self._unload(str(model_id))
 
     def result(self, accepted: Answer) -> dict[str, Any]:
         """Wait for the result of an accepted request, as JSON."""
-        if accepted.status != 200:
+        if not accepted.ok:
             fail(f"the request was not accepted: {accepted}")
         return self.poll(accepted.request_id()).object()
 
@@ -173,7 +207,7 @@ class Subject:
                 fail(f"request {request_id} had no result within {self.patience:g} s")
 
     def seq_rule(self) -> str:
-        """What the server does with a repeated seq_id: `dedupe`, `strict` or `ignore`.
+        """What the server does with a repeated seq_id: `dedupe`, `strict`, `ignore` or `late`.
 
         Found out with a forward pass, which has no effect whatever the answer is.
         """
@@ -181,19 +215,52 @@ class Subject:
             with self.raw_model() as model:
                 seq = model.next_seq()
                 first, second = model.forward(1, seq), model.forward(1, seq)
-                if first.status != 200:
+                if not first.ok:
                     absent(f"a forward pass was refused: {first}")
+                self.poll(first.request_id())
                 if second.status == 409:
                     self._seq_rule = "strict"
-                elif second.status == 200:
-                    same = first.request_id() == second.request_id()
-                    self._seq_rule = "dedupe" if same else "ignore"
+                elif not second.ok:
+                    fail(f"a repeated seq_id got {second}; a success or 409 was expected")
+                elif first.request_id() == second.request_id():
+                    self._seq_rule = "dedupe"
                 else:
-                    fail(f"a repeated seq_id got {second}; 200 or 409 was expected")
-                for answer in (first, second):
-                    if answer.status == 200:
-                        self.poll(answer.request_id())
+                    late = self.poll(second.request_id())
+                    self._seq_rule = "late" if late.status == 409 else "ignore"
         return self._seq_rule
+
+    def stand_in(self) -> str | None:
+        """Why the trainer's numbers are not those of a language model; None when they may be.
+
+        Servers are often tried without their engine, on a model that only looks like one. A
+        language model never gives all tokens of a sequence the same probability.
+        """
+        if self._stand_in is None:
+            with self.trial() as trial:
+                constant = [float(np.ptp(trial.logprobs([datum(n)]))) == 0.0 for n in PROBES]
+            self._stand_in = (
+                "every token of a sequence has the same log-probability" if all(constant) else ""
+            )
+        return self._stand_in or None
+
+    def stand_in_sampler(self) -> str | None:
+        """Why its samples are not those of a language model; None when they may be."""
+        if self._stand_in_sampler is None:
+            sampler = self.service.create_sampling_client(base_model=self.base_model)
+            drawn = [
+                sampler.sample(
+                    ModelInput.from_ints(prompt), 1, SamplingParams(max_tokens=12, seed=seed)
+                ).result()
+                for seed, prompt in ((1, PROMPT), (2, PROMPT[::-1]))
+            ]
+            sequences = [reply.sequences[0] for reply in drawn]
+            reason = ""
+            if sequences[0].tokens == sequences[1].tokens:
+                reason = "another prompt and another seed give the same tokens"
+            elif all(s.logprobs and len(set(s.logprobs)) == 1 for s in sequences):
+                reason = "every sampled token has the same log-probability"
+            self._stand_in_sampler = reason
+        return self._stand_in_sampler or None
 
 
 def _json(body: Any) -> bytes | None:

@@ -18,6 +18,7 @@ GROUPS = (
     "errors",
     "bodies",
     "listings",
+    "hosted",
 )
 
 for _group in GROUPS:

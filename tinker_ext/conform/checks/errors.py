@@ -53,9 +53,9 @@ def base_model(subject: Subject) -> None:
         "lora_config": {"rank": RANK},
     }
     answer = subject.call("POST", "create_model", body)
-    if answer.status == 200:
+    if answer.ok:
         final = subject.poll(answer.request_id())
-        made = final.object().get("model_id") if final.status == 200 else None
+        made = final.object().get("model_id") if final.ok else None
         if made:
             subject.call("POST", "unload_model", {"model_id": made})
         expect(
@@ -87,7 +87,7 @@ def loss_fn(subject: Subject) -> str:
     """At once with 4xx, or as a failed request."""
     with subject.raw_model() as model:
         answer = _forward(subject, model.model_id, model.next_seq(), "no_such_loss")
-        if answer.status == 200:
+        if answer.ok:
             final = subject.poll(answer.request_id())
             body: Any = final.json()
             expect(

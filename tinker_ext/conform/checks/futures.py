@@ -23,8 +23,8 @@ def twice(subject: Subject) -> None:
         accepted = model.forward(1, model.next_seq())
         first = subject.poll(accepted.request_id())
         second = subject.poll(accepted.request_id())
-    expect(first.status == 200, f"the first read of a result: {first}")
-    expect(second.status == 200, f"the second read of a result: {second}")
+    expect(first.ok, f"the first read of a result: {first}")
+    expect(second.ok, f"the second read of a result: {second}")
     expect(first.content == second.content, f"first {first.text}, then {second.text}")
 
 
@@ -33,7 +33,7 @@ def promise(subject: Subject) -> str:
     """Polls are held until there is something to say, so nobody polls in a tight loop."""
     with subject.raw_model() as model:
         accepted = model.backward(1, model.next_seq())
-        expect(accepted.status == 200, f"forward_backward: {accepted}")
+        expect(accepted.ok, f"forward_backward: {accepted}")
         request_id = accepted.request_id()
         clock = subject.workspace.runtime.time
         started, polls = clock(), 0
@@ -47,7 +47,7 @@ def promise(subject: Subject) -> str:
                 fail(f"no result after {polls} polls in {subject.patience:g} s")
         took = clock() - started
         subject.result(model.step(model.next_seq(), 0.0))
-    expect(answer.status == 200, f"the result of forward_backward: {answer}")
+    expect(answer.ok, f"the result of forward_backward: {answer}")
     expect(polls <= 5 + 10 * took, f"{polls} polls in {took:.1f} s: polls are not held")
     return f"{polls} polls in {took:.2f} s"
 
@@ -69,11 +69,11 @@ def failure(subject: Subject) -> str:
         if subject.dialect.era != "0.4.1":
             body["optimizer"] = True
         accepted = subject.call("POST", "load_weights", body)
-        if accepted.status != 200:
+        if not accepted.ok:
             expect(400 <= accepted.status < 500, f"load of a missing checkpoint: {accepted}")
             absent(f"the request is refused before there is a promise: {accepted}")
         answer = subject.poll(accepted.request_id())
-    if answer.status != 200:
+    if not answer.ok:
         fail(f"the failure came as {answer}; HTTP 200 with {{error, category}} is the contract")
     failed = answer.object()
     expect(isinstance(failed.get("error"), str), f"a failed request has no error text: {answer}")

@@ -125,7 +125,7 @@ def sequence_ids(subject: Subject) -> None:
             "num_samples": 2,
         },
     )
-    expect(answer.status == 200, f"asample of the base model: {answer}")
+    expect(answer.ok, f"asample of the base model: {answer}")
     subject.poll(answer.request_id())
     ids = answer.object().get("sample_sequence_ids")
     if ids is None and subject.dialect.era == "0.4.1":

@@ -10,7 +10,7 @@ from tinker_ext.conform.subject import Subject
 def healthz(subject: Subject) -> None:
     """A probe of a load balancer works."""
     answer = subject.call("GET", "healthz")
-    expect(answer.status == 200, f"GET healthz: {answer}")
+    expect(answer.ok, f"GET healthz: {answer}")
     expect("status" in answer.object(), f"GET healthz has no status: {answer}")
 
 
@@ -18,7 +18,7 @@ def healthz(subject: Subject) -> None:
 def capabilities(subject: Subject) -> str:
     """Clients choose a model from this list."""
     answer = subject.call("GET", "get_server_capabilities")
-    expect(answer.status == 200, f"GET get_server_capabilities: {answer}")
+    expect(answer.ok, f"GET get_server_capabilities: {answer}")
     models = answer.object().get("supported_models")
     if not isinstance(models, list) or not models:
         fail(f"supported_models is {models!r} instead of a list of models")
@@ -34,7 +34,7 @@ def client_config(subject: Subject) -> str:
     answer = subject.call("POST", "client/config", {"sdk_version": "0.36.0"})
     if answer.status in (404, 405):
         absent(f"POST client/config: {answer}")
-    expect(answer.status == 200, f"POST client/config: {answer}")
+    expect(answer.ok, f"POST client/config: {answer}")
     flags = answer.object()
     if set(flags) <= {"pjwt_auth_enabled"}:
         absent(f"client/config carries no flags of the second era: {answer}")
@@ -47,7 +47,7 @@ def dynamic_config(subject: Subject) -> None:
     answer = subject.call("POST", "client/dynamic_config", {"sdk_version": "0.36.0"})
     if answer.status in (404, 405):
         absent(f"POST client/dynamic_config: {answer}")
-    expect(answer.status == 200, f"POST client/dynamic_config: {answer}")
+    expect(answer.ok, f"POST client/dynamic_config: {answer}")
     answer.object()
 
 
@@ -57,7 +57,7 @@ def heartbeat(subject: Subject) -> None:
     answer = subject.call("POST", "session_heartbeat", {"session_id": subject.session_id()})
     if answer.status in (404, 405):
         absent(f"POST session_heartbeat: {answer}")
-    expect(answer.status == 200, f"heartbeat of a living session: {answer}")
+    expect(answer.ok, f"heartbeat of a living session: {answer}")
 
 
 @check("service.get_info", "describes a model: its base model and tokenizer")
@@ -65,7 +65,7 @@ def get_info(subject: Subject) -> str:
     """Clients find the tokenizer this way."""
     with subject.trial() as trial:
         answer = subject.call("POST", "get_info", {"model_id": trial.model_id})
-    expect(answer.status == 200, f"POST get_info: {answer}")
+    expect(answer.ok, f"POST get_info: {answer}")
     data = answer.object().get("model_data")
     expect(isinstance(data, dict), f"get_info has no model_data: {answer}")
     assert isinstance(data, dict)
@@ -79,7 +79,7 @@ def finish_session(subject: Subject) -> None:
     made = subject.call(
         "POST", "create_session", {"tags": [], "user_metadata": {}, "sdk_version": "0.36.0"}
     )
-    expect(made.status == 200, f"POST create_session: {made}")
+    expect(made.ok, f"POST create_session: {made}")
     session = made.object().get("session_id")
     body = {"reason": {"type": "success"}, "detail": None}
     answer = subject.call("POST", f"sessions/{session}/finish", body)

@@ -1,0 +1,139 @@
+"""F33, M47: a server that is down, slow, foreign or mute gets one clear sentence, quickly."""
+
+import contextlib
+import socket
+import threading
+
+import httpx
+import pytest
+
+from tinker_ext.cli.examination import examine
+from tinker_ext.conform import CannotJudge, run
+from tinker_ext.conform.preflight import SECONDS, look
+from tinker_ext.mock import Server, Settings
+
+
+@contextlib.contextmanager
+def listening(answer):
+    """A server that does with each connection what `answer` does; yields its URL."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        stop = threading.Event()
+
+        def serve():
+            while not stop.is_set():
+                try:
+                    line, _ = server.accept()
+                except OSError:
+                    return
+                threading.Thread(target=handle, args=(line,), daemon=True).start()
+
+        def handle(line):
+            with contextlib.suppress(OSError), line:
+                answer(line, stop)
+
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            stop.set()
+            server.shutdown(socket.SHUT_RDWR)
+
+
+def mute(line, stop):
+    """Take a request and never answer."""
+    line.recv(65536)
+    stop.wait(60)
+
+
+def drip(line, stop):
+    """Answer one byte at a time, so that no single wait is ever long."""
+    line.recv(65536)
+    line.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+    while not stop.wait(0.05):
+        line.sendall(b"x")
+
+
+def banner(line, stop):
+    """Speak another protocol, and hang up on who does not."""
+    line.sendall(b"SSH-2.0-OpenSSH_9.9\r\n")
+    line.recv(65536)
+    line.sendall(b"Invalid SSH identification string.\r\n")
+
+
+def page(line, stop):
+    """Be some other web server."""
+    line.recv(65536)
+    text = b"<html>It works!</html>"
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n"
+    line.sendall(head + b"content-length: %d\r\n\r\n" % len(text) + text)
+
+
+CASES = {
+    mute: r"did not answer GET api/v1/healthz within 0\.5 s",
+    drip: r"did not answer GET api/v1/healthz within 0\.5 s",
+    banner: r"does not speak HTTP",
+    page: r"is not a Tinker server: .* HTTP 200 \(text/html\) <html>It works!",
+}
+
+
+@pytest.mark.parametrize("answer", CASES, ids=lambda answer: answer.__name__)
+def test_what_is_not_a_server_gets_one_sentence(answer, monkeypatch):
+    """F33, M47: from conform and from doctor, the same."""
+    monkeypatch.setattr("tinker_ext.conform.preflight.SECONDS", 0.5)
+    with listening(answer) as url:
+        with pytest.raises(CannotJudge, match=CASES[answer]):
+            look(url, seconds=0.5)
+        with pytest.raises(CannotJudge):
+            run(url, api_key="tml-test")
+        findings = list(examine(url, env={"TINKER_API_KEY": "tml-test"}, timeout=0.5))
+    failed = [finding for finding in findings if finding.status == "fail"]
+    assert len(failed) == 1, findings
+    assert failed[0].fix
+
+
+def test_a_server_that_is_down():
+    """F33, M47: nothing listens on the port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    with pytest.raises(CannotJudge, match="cannot be reached"):
+        run(url, api_key="tml-test")
+
+
+def test_both_requests_fit_into_ten_seconds():
+    """F33, M47: the promise is a sum of two time limits."""
+    assert 2 * SECONDS < 10
+
+
+def test_a_wrong_key_is_told():
+    """M47: a server that lets nobody in cannot be judged."""
+    with (
+        Server(Settings(api_keys=["tml-right"])) as server,
+        pytest.raises(CannotJudge, match="refuses the API key"),
+    ):
+        run(server.url, api_key="tml-wrong")
+
+
+def test_a_server_of_neither_wire():
+    """F33, M47: both refusals are shown, once, instead of a failure for each check."""
+    with Server(Settings()) as server:
+        server.faults.add("status", path="forward", status=415)
+        server.faults.add("status", path="forward_backward", status=415)
+        with pytest.raises(CannotJudge, match=r"neither wire: proto: HTTP 415 .*json: HTTP 415"):
+            run(server.url, api_key="tml-test")
+
+
+def test_a_good_server_is_judged_from_inside_a_loop():
+    """M47: the first look works wherever it is called from."""
+    import asyncio
+
+    async def inside(url):
+        return look(url)
+
+    with Server(Settings()) as server:
+        found = asyncio.run(inside(server.url))
+        assert found.health == 200
+        assert found.models
+        assert httpx.get(f"{server.url}/api/v1/healthz").status_code == 200
