@@ -5,6 +5,8 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any, assert_type
 
+from tinker_api import models, operations
+
 from tinker_ext import (
     AdamParams,
     APIFuture,
@@ -29,6 +31,22 @@ from tinker_ext import (
 PROMPT = ModelInput.from_ints([1, 2])
 PARAMS = SamplingParams(max_tokens=2)
 DATA = [Datum(PROMPT, {"target_tokens": [2, 3], "weights": [1.0, 1.0]})]
+
+
+def table_of_operations() -> None:
+    """A row knows what its operation answers and what its future yields."""
+    assert_type(operations.HEALTH_CHECK.parse(200, {}, b""), models.HealthResponse)
+    assert_type(operations.OPTIM_STEP.parse(200, {}, b""), models.UntypedAPIFuture)
+    result = operations.OPTIM_STEP.parse_result(b"{}")
+    if not isinstance(
+        result,
+        models.TryAgainResponse | models.FutureMetadataOnly | models.RequestFailedResponse,
+    ):
+        assert_type(result, models.OptimStepResponse)
+    assert_type(operations.LIST_CHECKPOINTS.prepare(limit=3).query, tuple[tuple[str, str], ...])
+    assert_type(operations.DELETE_CHECKPOINT.parse(204, {}, b""), None)
+    low_level: models.AdamParams = AdamParams()
+    assert_type(low_level.to_dict(), dict[str, Any])
 
 
 def data_types() -> None:
