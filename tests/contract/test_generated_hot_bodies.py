@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from in_process import MODEL, adam, client, run, server
+from tinker_api import models
 from tinker_api.operations import FORWARD, FORWARD_BACKWARD, OPERATIONS, SAMPLE
+from tinker_api.types import dumps, loads
 
 from tinker_ext import Datum, ModelInput, SamplingParams, TensorData
+from tinker_ext._wire.json_codec import json_form
 from tinker_ext.types import EncodedTextChunk
 
 TARGETS = [2, 3, 4, 5]
@@ -165,6 +168,22 @@ def datum_of(datum: Any) -> dict[str, Any]:
         for chunk in datum.model_input
     ]
     return {"model_input": {"chunks": chunks}, "loss_fn_inputs": tensors}
+
+
+def test_the_table_takes_prompts_and_batches_as_users_build_them() -> None:
+    """M41: the arguments of `sample` and `forward_backward` may be public types, however deep."""
+    prompt = ModelInput.from_ints([1, 2, 3])
+    drawn = SAMPLE.prepare(prompt=json_form(prompt), sampling_params=SamplingParams()).body
+    assert drawn is not None
+    assert dumps(drawn["prompt"]) == b'{"chunks":[{"tokens":[1,2,3],"type":"encoded_text"}]}'
+    batch = {"data": [plain(), rich()], "loss_fn": "ppo", "loss_fn_config": {"a": 1.0}}
+    arguments = {"model_id": "m", "seq_id": 1, "forward_backward_input": batch}
+    body = FORWARD_BACKWARD.prepare(**json_form(arguments)).body
+    record = models.ForwardBackwardRequest.from_dict(loads(dumps(body)))
+    assert extra_keys(record) == []
+    assert record.forward_backward_input.loss_fn == "ppo"
+    first = record.forward_backward_input.data[0]
+    assert first.loss_fn_inputs["target_tokens"].data == TARGETS
 
 
 def test_every_other_body_is_that_of_the_table() -> None:

@@ -196,6 +196,27 @@ def _chunk(chunk: ModelInputChunk, sized_images: bool | None) -> dict[str, Any]:
     return {"location": chunk.location, **body}
 
 
+def json_form(value: Any) -> Any:
+    """The value with every prompt, chunk, datum and tensor in it as JSON; all else as it is.
+
+    So that the table of operations, which knows generated records and plain JSON, takes the types
+    that users build as arguments.
+    """
+    if isinstance(value, ModelInput):
+        return model_input_json(value)
+    if isinstance(value, Datum):
+        return _datum(value, None)
+    if isinstance(value, TensorData):
+        return tensor_json(value)
+    if isinstance(value, ModelInputChunk):
+        return _chunk(value, None)
+    if type(value) is dict:
+        return {name: json_form(item) for name, item in value.items()}
+    if type(value) in (list, tuple) and not (value and isinstance(value[0], _NUMBERS)):
+        return [json_form(item) for item in value]
+    return value
+
+
 # -- results ---------------------------------------------------------------------------------
 
 
