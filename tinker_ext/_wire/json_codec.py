@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -208,7 +208,7 @@ def json_form(value: Any) -> Any:
         return _datum(value, None)
     if isinstance(value, TensorData):
         return tensor_json(value)
-    if isinstance(value, ModelInputChunk):
+    if isinstance(value, get_args(ModelInputChunk)):
         return _chunk(value, None)
     if type(value) is dict:
         return {name: json_form(item) for name, item in value.items()}
