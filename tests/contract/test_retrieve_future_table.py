@@ -33,6 +33,8 @@ from tinker_api.models.future_retrieve_response import member_of
 from tinker_api.operations import OPERATIONS, RETRIEVE_FUTURE
 from tinker_api.types import Unknown, dumps
 
+from tinker_ext._wire import proto_codec
+
 JSON = {"content-type": "application/json"}
 PENDING = {"type": "try_again", "request_id": "r", "queue_state": "active"}
 SEQUENCE = {"stop_reason": "stop", "tokens": [1, 2]}
@@ -420,6 +422,22 @@ def test_an_empty_object_is_a_step_or_a_load_only() -> None:
     """M2: servers answer so when they have nothing to tell."""
     taken = [member for member in RESULTS if verdict({}, member) == member.__name__]
     assert taken == [LoadWeightsResponse, OptimStepResponse]
+
+
+def test_a_protobuf_result_of_another_operation_is_refused() -> None:
+    """F2, M2: the messages of both results share field numbers; neither is read as the other."""
+    from tinker_proto import tinker_pb2
+
+    sample = tinker_pb2.SampleResponse()
+    for reason in (0, 1):
+        sample.sequences.add(tokens=b"\x01\0\0\0\x41\0\0\0", stop_reason=reason)
+    forward = tinker_pb2.ForwardBackwardOutput(loss_fn_output_type="x:ArrayRecord")
+    forward.metrics["loss:sum"] = 1.0
+    with pytest.raises(ValueError, match="not a ForwardBackwardOutput"):
+        proto_codec.decode_forward(sample.SerializeToString())
+    with pytest.raises(ValueError, match="not a SampleResponse"):
+        proto_codec.decode_sample(forward.SerializeToString())
+    assert proto_codec.decode_forward(forward.SerializeToString()).metrics == {"loss:sum": 1.0}
 
 
 def reorder(body: Any, like: Any) -> Any:

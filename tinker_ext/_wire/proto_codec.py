@@ -89,6 +89,9 @@ def decode_forward(content: bytes) -> ForwardBackwardOutput:
     outputs: list[dict[str, TensorData]] = []
     for record in message.loss_fn_outputs:
         outputs.extend(_record(record))
+    if not message.loss_fn_output_type.isprintable():
+        # The sequences of a SampleResponse stand in the same field and parse as text.
+        raise ValueError("not a ForwardBackwardOutput: its first field is not a name")
     kind = message.loss_fn_output_type.rsplit(":", 1)[-1]
     return ForwardBackwardOutput(
         loss_fn_output_type=kind or ("" if outputs else "ArrayRecord"),
