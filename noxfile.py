@@ -224,7 +224,7 @@ def examples(session: nox.Session) -> None:
     python = workshop(session)
     session.run(python, "examples/notebooks.py", "check")
     session.run(python, "examples/notebooks.py", "run")
-    for script in ("quickstart", "rl_toy", "custom_loss", "async_pipeline"):
+    for script in ("quickstart", "rl_toy", "custom_loss", "async_pipeline", "see_it"):
         session.run(python, f"examples/{script}.py", silent=True)
 
 

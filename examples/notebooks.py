@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-NAMES = ("quickstart", "rl_toy", "custom_loss", "async_pipeline")
+NAMES = ("quickstart", "rl_toy", "custom_loss", "async_pipeline", "see_it")
 
 
 def cells(script: str) -> Iterator[tuple[str, str]]:
@@ -84,19 +84,28 @@ async def _execute(book: dict[str, Any], changes: dict[str, str], echo: bool) ->
         source = "".join(cell["source"])
         for name, value in changes.items():
             source = re.sub(rf"^{name} = .*$", f"{name} = {value}", source, flags=re.MULTILINE)
-        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        code = compile(source, f"<cell {count}>", "exec", flags=flags)
+        tree, last = ast.parse(source), None
+        if tree.body and isinstance(tree.body[-1], ast.Expr):
+            last = ast.Expression(tree.body.pop().value)
+        shown = None
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            value = eval(code, space)
-            if inspect.iscoroutine(value):
-                await value
+            for part, mode in ((tree, "exec"), (last, "eval")):
+                if part is not None:
+                    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+                    shown = eval(compile(part, f"<cell {count}>", mode, flags=flags), space)
+                    if inspect.iscoroutine(shown):
+                        shown = await shown
         text = printed.getvalue()
         if echo:
             print(text, end="", flush=True)
         stream = {"name": "stdout", "output_type": "stream", "text": text.splitlines(True)}
         cell["outputs"] = [stream] if text else []
         cell["execution_count"] = count
+        if last is not None and hasattr(shown, "_repr_html_"):
+            forms = {"text/html": shown._repr_html_(), "text/plain": repr(shown)}
+            kind = {"output_type": "execute_result", "metadata": {}, "execution_count": count}
+            cell["outputs"].append({**kind, "data": forms})
 
 
 def sources(book: dict[str, Any]) -> list[tuple[str, str]]:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         UnsafeToRetryError,
     )
     from tinker_ext.observe.sample_log import SampleLog
+    from tinker_ext.progress_bars import progress
     from tinker_ext.runs import Run
     from tinker_ext.types import (
         AdamOptimizerConfig,
@@ -169,6 +170,7 @@ __all__ = [
     "compat",
     "errors",
     "mock",
+    "progress",
     "types",
 ]
 
@@ -188,6 +190,7 @@ _HOMES = {
     "SamplingClient": "clients.sampling",
     "ServiceClient": "clients.service",
     "TrainingClient": "clients.training",
+    "progress": "progress_bars",
 }
 
 

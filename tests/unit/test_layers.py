@@ -10,7 +10,17 @@ PACKAGE = ROOT / "tinker_ext"
 LAYERS = ["compat", "cli", "conform", "runs", "clients", "fleet", "core", "observe"]
 LAYERS += ["_transport", "_wire"]
 LEAVES = {"errors", "config", "paths", "tensors", "tokenizers", "types", "batch", "_version"}
-LEAVES |= {"auth", "credentials", "downloads", "forks", "journal", "ui", "_reply_parts"}
+LEAVES |= {
+    "auth",
+    "credentials",
+    "downloads",
+    "forks",
+    "journal",
+    "ui",
+    "displays",
+    "progress_bars",
+    "_reply_parts",
+}
 
 
 def room(module: str) -> str:

@@ -13,7 +13,7 @@ from tinker_ext.clients.arguments import check_base_model, check_retry_config
 from tinker_ext.clients.cloning import Numbers, join, new_clone_id
 from tinker_ext.core.completions import Completions
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
-from tinker_ext.core.in_flight import PendingOperation
+from tinker_ext.core.in_flight import PendingOperation, PendingOperations
 from tinker_ext.core.once import Shared
 from tinker_ext.core.retry_config import RetryConfig, portable
 from tinker_ext.core.sample_queue import Sample, Source
@@ -82,6 +82,16 @@ class SamplingClient:
 
     def __repr__(self) -> str:
         return f"SamplingClient({self._source.key!r})"
+
+    def _repr_html_(self) -> str:
+        from tinker_ext import displays
+
+        facts = [
+            ("weights", self.model_path or self.base_model),
+            ("session", self._sampling_session_id),
+            ("server", self._holder.link.base_url),
+        ]
+        return displays.card("SamplingClient", facts, displays.pending(self.pending()))
 
     def _make_source(self) -> Source:
         retry = self._retry_config
@@ -368,7 +378,9 @@ class SamplingClient:
 
     def pending(self) -> list[PendingOperation]:
         """Samples of this client in flight or queued, oldest first."""
-        return [op for op in self._holder.pending() if op.target == self._source.key]
+        return PendingOperations(
+            op for op in self._holder.pending() if op.target == self._source.key
+        )
 
     def on_queue_state_change(
         self, queue_state: QueueState, queue_state_reason: str | None = None

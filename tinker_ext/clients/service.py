@@ -144,6 +144,18 @@ class ServiceClient:
     def __repr__(self) -> str:
         return f"ServiceClient(base_url={self._workspace.link.base_url!r})"
 
+    def _repr_html_(self) -> str:
+        from tinker_ext import displays
+
+        workspace, ledger = self._workspace, self._workspace.watchers.ledger
+        facts = [
+            ("server", workspace.link.base_url),
+            ("session", workspace.session.session_id),
+            ("tokens used", None if ledger is None else f"{ledger.used.total:,}"),
+            ("spent", None if ledger is None else ledger.cost),
+        ]
+        return displays.card("ServiceClient", facts, displays.pending(self.pending()))
+
     def get_telemetry(self) -> None:
         """Nothing: telemetry is an observer of the connection here."""
 

@@ -24,7 +24,7 @@ from tinker_ext.clients.losses import LossHandle
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.submission import LossConfig, Submission
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
-from tinker_ext.core.in_flight import PendingOperation
+from tinker_ext.core.in_flight import PendingOperation, PendingOperations
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.core.training_queue import Turns
 from tinker_ext.core.workspace import Workspace
@@ -75,6 +75,12 @@ class TrainingClient:
 
     def __repr__(self) -> str:
         return f"TrainingClient(model_id={self.model_id!r})"
+
+    def _repr_html_(self) -> str:
+        from tinker_ext import displays
+
+        facts = [("model", self.model_id), ("server", self._holder.link.base_url)]
+        return displays.card("TrainingClient", facts, displays.pending(self.pending()))
 
     @property
     def model_seq_id(self) -> int:
@@ -444,7 +450,7 @@ class TrainingClient:
 
     def pending(self) -> list[PendingOperation]:
         """Operations of this model in flight or queued, oldest first."""
-        return [op for op in self._holder.pending() if op.target == self.model_id]
+        return PendingOperations(op for op in self._holder.pending() if op.target == self.model_id)
 
     def on_queue_state_change(
         self, queue_state: QueueState, queue_state_reason: str | None = None

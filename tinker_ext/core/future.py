@@ -70,6 +70,13 @@ class LightFuture(concurrent.futures.Future[T]):
                     return self._light_waiters
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def _repr_html_(self) -> str:
+        from tinker_ext import displays
+
+        describe = getattr(self.on_cancel, "describe", None)
+        error = CancelledError() if self.cancelled() else self._exception
+        return displays.future(self.done(), error, self._result, describe and describe())
+
     def keep(self, thing: object) -> None:
         """Keep `thing` alive until the future is done: the last to let go of a client closes it."""
         with self._lock:
@@ -382,6 +389,10 @@ class AwaitableConcurrentFuture(APIFuture[T]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {'done' if self.done() else 'pending'}>"
+
+    def _repr_html_(self) -> str:
+        show = getattr(self._future, "_repr_html_", None)
+        return f"<code>{type(self).__name__}</code>" if show is None else str(show())
 
 
 async def _wait(future: concurrent.futures.Future[T]) -> T:

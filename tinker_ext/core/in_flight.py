@@ -73,6 +73,15 @@ class PendingOperation:
         return f"{text} ({', '.join(facts)})"
 
 
+class PendingOperations(list[PendingOperation]):
+    """A list of pending operations that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from tinker_ext import displays
+
+        return displays.pending(self)
+
+
 class Entry:
     """The live form of a `PendingOperation`; small, since there may be 100,000."""
 
@@ -217,7 +226,9 @@ class Book:
         entries = list(self._entries)
         for queue in self._queues:
             entries.extend(queue())
-        return sorted((entry.snapshot(now) for entry in entries), key=lambda op: -op.seconds)
+        found = PendingOperations(entry.snapshot(now) for entry in entries)
+        found.sort(key=lambda op: -op.seconds)
+        return found
 
     def report(self, entry: Entry, state: str | None, reason: str | None, now: float) -> None:
         """Note the queue state a poll brought, tell the observers, log it at times."""

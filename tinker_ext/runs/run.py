@@ -134,6 +134,12 @@ class Run:
     def __repr__(self) -> str:
         return f"Run({str(self.journal.file.path)!r}, next_step={self.next_step})"
 
+    def _repr_html_(self) -> str:
+        from tinker_ext import displays
+
+        facts = [("journal", self.journal.file.path), ("next step", self.next_step)]
+        return displays.card("Run", facts)
+
     @property
     def next_step(self) -> int:
         """The first step that is not complete."""

@@ -310,3 +310,8 @@ class SampleResponse:
 
     def __repr__(self) -> str:
         return f"SampleResponse(sequences={self.sequences!r})"
+
+    def _repr_html_(self) -> str:
+        from tinker_ext import displays
+
+        return displays.samples(self)

@@ -1,0 +1,176 @@
+"""Notebook displays and progress bars: short, safe, and without a server."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+from in_process import MODEL, adam, client, datum, run, server
+
+from tinker_ext import (
+    AdamParams,
+    AwaitableConcurrentFuture,
+    Run,
+    SampleResponse,
+    ServiceClient,
+    progress,
+)
+from tinker_ext.core.future import LightFuture
+from tinker_ext.core.in_flight import PendingOperation, PendingOperations
+from tinker_ext.mock import Server, Settings
+from tinker_ext.mock.settings import Pause
+from tinker_ext.types import SampledSequence
+
+HOSTILE = "<script>alert(1)</script>\x1b\u202e"
+
+
+def operation(**fields):
+    usual = {
+        "operation": "asample",
+        "target": "s",
+        "stage": "waiting",
+        "seconds": 2.0,
+        "attempt": 1,
+        "request_id": None,
+        "seq_id": None,
+        "queue_state": "paused_capacity",
+        "reason": HOSTILE,
+    }
+    return PendingOperation(**{**usual, **fields})
+
+
+def test_clients_show_themselves_without_a_server():
+    """M36: nobody listens at that address, and the display neither waits nor fails."""
+    service = ServiceClient(base_url="http://127.0.0.1:9", api_key="tml-secret-key", budget=1000)
+    shown = service._repr_html_()
+    assert "127.0.0.1:9" in shown
+    assert "Nothing is pending" in shown
+    assert "tml-secret-key" not in shown
+    service.close().result()
+
+
+def test_what_is_pending_is_a_table():
+    """M26: `pending()` in a notebook says what waits, how long and why."""
+    app = server(pause=Pause(state="paused_capacity", seconds=60.0, reason="busy"))
+
+    async def scenario():
+        async with client(app) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            future = await training.optim_step_async(adam())
+            import asyncio
+
+            await asyncio.sleep(40)
+            shown = training.pending()._repr_html_()
+            also = service._repr_html_(), training._repr_html_(), future._repr_html_()
+            await future
+            return shown, also, future._repr_html_(), isinstance(service.pending(), list)
+
+    shown, also, done, is_list = run(scenario)
+    for each in (shown, *also):
+        assert "optim_step" in each
+        assert "paused_capacity" in each
+    assert "Future: done" in done
+    assert is_list
+
+
+def test_a_display_is_escaped_and_bounded():
+    """Safe: names and reasons come from elsewhere."""
+    shown = PendingOperations([operation(target="x" * 10_000)] * 50)._repr_html_()
+    assert "<script>" not in shown
+    assert "&lt;script&gt;" in shown
+    assert "\x1b" not in shown
+    assert "⟨U+202E⟩" in shown
+    assert "and 30 more" in shown
+    assert len(shown) < 40_000
+
+
+def test_futures_show_what_they_came_to():
+    """M36: pending, a result with a display of its own, an error, a cancellation."""
+    pending, good, bad, gone = (LightFuture() for _ in range(4))
+    good.settle(SampleResponse([SampledSequence("stop", tokens_np=np.array([1, 2]))]))
+    bad.fail(ValueError(HOSTILE))
+    gone.cancel()
+    assert "pending" in pending._repr_html_()
+    assert "1 sampled sequences" in AwaitableConcurrentFuture(good)._repr_html_()
+    assert "ValueError" in bad._repr_html_()
+    assert "<script>" not in bad._repr_html_()
+    assert "CancelledError" in gone._repr_html_()
+
+
+def test_a_run_shows_its_journal_and_step(tmp_path):
+    """M36: without opening anything."""
+    with Run(tmp_path / "run", base_model=MODEL, base_url="embedded") as started:
+        assert "next step" in started._repr_html_()
+
+
+# -- progress ------------------------------------------------------------------------------
+
+
+def test_results_come_in_order_and_the_bar_counts_what_is_done():
+    """M36: one line around a list of futures."""
+    futures = [LightFuture() for _ in range(4)]
+    for number in (3, 1, 0, 2):
+        futures[number].settle(number)
+    screen = io.StringIO()
+    found = list(progress((AwaitableConcurrentFuture(f) for f in futures), desc="ask", file=screen))
+    assert found == [0, 1, 2, 3]
+    assert "ask: 100%" in screen.getvalue()
+    assert "4/4" in screen.getvalue()
+
+
+def test_a_training_loop_gets_the_same_line():
+    """M36: other items pass through, from lists and generators."""
+    assert list(progress([5, 6], disable=True)) == [5, 6]
+    assert list(progress((n for n in range(3)), disable=True)) == [0, 1, 2]
+    assert list(progress([], disable=True)) == []
+
+
+def test_the_bar_says_why_the_server_holds_back(monkeypatch):
+    """M26: queue state and reason stand behind the bar while one waits."""
+    monkeypatch.setattr("tinker_ext.progress_bars.LOOK_SECONDS", 0.01)
+    future = LightFuture()
+
+    class Waiting:
+        def __call__(self):
+            pass
+
+        def describe(self):
+            return str(operation(reason="all machines are busy"))
+
+    future.on_cancel = Waiting()
+    import threading
+
+    threading.Timer(0.5, future.settle, [1]).start()
+    screen = io.StringIO()
+    assert list(progress([future], file=screen, mininterval=0)) == [1]
+    assert "paused_capacity: all machines are busy" in screen.getvalue()
+
+
+def test_bulk_work_on_a_real_server_shows_losses():
+    """M36: forward_backward futures, the loss behind the bar."""
+    screen = io.StringIO()
+    with Server(Settings()) as port, ServiceClient(base_url=port.url, api_key="tml-x") as service:
+        training = service.create_lora_training_client(MODEL, rank=4)
+        futures = [training.forward_backward([datum(4)], "cross_entropy") for _ in range(3)]
+        outputs = list(progress(futures, file=screen, mininterval=0))
+        training.optim_step(AdamParams()).result()
+    assert [output.loss for output in outputs] == pytest.approx([outputs[0].loss] * 3)
+    assert "3/3" in screen.getvalue()
+
+
+def test_an_error_of_a_future_is_raised_at_its_place():
+    """M36: results before it have been handed out."""
+    futures = [LightFuture(), LightFuture()]
+    futures[0].settle(1)
+    futures[1].fail(ValueError("no"))
+    results = progress(futures, disable=True)
+    assert next(results) == 1
+    with pytest.raises(ValueError, match="no"):
+        next(results)
+
+
+def test_without_tqdm_it_says_what_to_install(monkeypatch):
+    """M39: an extra, named in the error."""
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ImportError, match=r"tinker-ext\[progress\]"):
+        next(progress([1]))

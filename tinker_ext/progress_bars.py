@@ -1,0 +1,103 @@
+"""`progress`: a bar over many calls, or over the batches of a loop, in one line."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import re
+import threading
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+_HELD = re.compile(r"queue state (?!active)(\w+)(?:, reason: (.*?))?\)?$")
+LOOK_SECONDS = 0.2
+
+
+def progress(items: Iterable[Any], *, desc: str | None = None, **options: Any) -> Iterator[Any]:
+    """Go through items with a progress bar, in a terminal or a notebook.
+
+    Futures are waited for: their results come in order, the bar counts what is done in any order,
+    and says why the server holds work back. Everything else passes through, so that the same line
+    fits a training loop.
+
+    Args:
+        items: Futures of `sample`, `forward_backward` and so on, or anything to iterate over.
+        desc: Text in front of the bar.
+        **options: For `tqdm.auto.tqdm`, such as `total`, `disable` or `leave`.
+
+    Yields:
+        The results of futures, other items as they are.
+
+    Raises:
+        ImportError: tqdm is not installed; says how to install it.
+
+    Example:
+        >>> from tinker_ext import progress
+        >>> sum(progress([1, 2, 3], disable=True))
+        6
+    """
+    bar_class = _bar_class()
+    rest = iter(items)
+    first = next(rest, None)
+    if first is None or _inner(first) is None:
+        whole = items if first is None or not isinstance(items, Iterator) else chain([first], rest)
+        yield from bar_class(whole, desc=desc, **options)
+        return
+    futures = [first, *rest]
+    with bar_class(desc=desc, **{"total": len(futures), **options}) as bar:
+        yield from _results(futures, bar)
+
+
+def _results(futures: list[Any], bar: Any) -> Iterator[Any]:
+    ended: list[int] = []
+    woken = threading.Event()
+
+    def note(_: object) -> None:
+        ended.append(1)
+        woken.set()
+
+    inner = [_inner(each) for each in futures]
+    for each in inner:
+        if each is None:
+            raise TypeError("progress() takes futures or other items, not both in one list.")
+        each.add_done_callback(note)
+    for each in inner:
+        assert each is not None
+        while not each.done():
+            woken.wait(LOOK_SECONDS)
+            woken.clear()
+            bar.update(len(ended) - bar.n)
+            bar.set_postfix_str(_why(each), refresh=False)
+        result = each.result()
+        loss = getattr(result, "loss", None) if hasattr(result, "metrics") else None
+        bar.set_postfix_str(f"loss {loss:.4g}" if isinstance(loss, float) else "", refresh=False)
+        bar.update(len(ended) - bar.n)
+        yield result
+
+
+def _inner(item: Any) -> concurrent.futures.Future[Any] | None:
+    """The `concurrent.futures.Future` beneath an item; None when it is not a future."""
+    if isinstance(item, concurrent.futures.Future):
+        return item
+    wrapped = getattr(item, "future", None)
+    found = wrapped() if callable(wrapped) else None
+    return found if isinstance(found, concurrent.futures.Future) else None
+
+
+def _why(future: Any) -> str:
+    describe = getattr(getattr(future, "on_cancel", None), "describe", None)
+    found = _HELD.search(describe()) if describe is not None else None
+    if found is None:
+        return ""
+    return f"{found[1]}: {found[2]}" if found[2] else found[1]
+
+
+def _bar_class() -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        raise ImportError(
+            "A progress bar needs tqdm. Install it with: pip install 'tinker-ext[progress]'",
+            name="tqdm",
+        ) from None
+    return tqdm
