@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
-from attrs import field, fields, frozen
+from attrs import fields
 
 from .codec import MOMENT, Codec, Tag, expected
 from .errors import ParseError
@@ -20,7 +20,6 @@ _MISSING: Any = object()
 Row = tuple[str, str, bool, Callable[[Any], bool] | None, Callable[[Any], Any] | None]
 
 
-@frozen
 class Field:
     """One property of a model and the rules for leaving it out.
 
@@ -34,27 +33,47 @@ class Field:
         default: What leaving the key out means.
         always: Whether a value is sent even when it is the default.
         values: The only values a request may have, also inside a list; empty for any.
+        read: Reads the value.
+        write: Writes it.
     """
 
-    name: str
-    key: str
-    codec: Codec
-    required: bool = False
-    nullable: bool = False
-    null_matters: bool = False
-    default: Any = None
-    always: bool = False
-    values: tuple[str | int, ...] = ()
-    read: Callable[[Any], Any] = field(init=False)
-    write: Callable[[Any], Any] = field(init=False)
+    __slots__ = (
+        "always",
+        "codec",
+        "default",
+        "key",
+        "name",
+        "null_matters",
+        "nullable",
+        "read",
+        "required",
+        "values",
+        "write",
+    )
 
-    @read.default
-    def _read(self) -> Callable[[Any], Any]:
-        return self.codec.read
-
-    @write.default
-    def _write(self) -> Callable[[Any], Any]:
-        return self.codec.write
+    def __init__(
+        self,
+        name: str,
+        key: str,
+        codec: Codec,
+        required: bool = False,
+        nullable: bool = False,
+        null_matters: bool = False,
+        default: Any = None,
+        always: bool = False,
+        values: tuple[str | int, ...] = (),
+    ) -> None:
+        self.name = name
+        self.key = key
+        self.codec = codec
+        self.required = required
+        self.nullable = nullable
+        self.null_matters = null_matters
+        self.default = default
+        self.always = always
+        self.values = values
+        self.read = codec.read
+        self.write = codec.write
 
     def absent(self) -> Any:
         """Return the value of the attribute when the key is missing."""
@@ -77,36 +96,27 @@ class Field:
         return bool(value == default)
 
 
-@frozen
 class Layout:
     """The fields of one model, prepared for reading and for writing."""
 
-    fields: tuple[Field, ...]
-    keys: frozenset[str]
-    required: frozenset[str]
-    tags: dict[str, Tag]
-    rows: tuple[Row, ...]
+    __slots__ = ("fields", "keys", "required", "rows", "tags")
 
-    @classmethod
-    def of(cls, fields: tuple[Field, ...]) -> Layout:
-        """Prepare a list of fields."""
-        return cls(
-            fields,
-            frozenset(item.key for item in fields),
-            frozenset(item.key for item in fields if item.required),
-            {item.key: item.codec for item in fields if isinstance(item.codec, Tag)},
-            tuple(
-                (
-                    item.name,
-                    item.key,
-                    item.required or item.null_matters,
-                    None
-                    if item.required or item.always or type(item.codec) is Tag
-                    else item.is_default,
-                    None if item.codec.verbatim else item.write,
-                )
-                for item in fields
-            ),
+    def __init__(self, fields: tuple[Field, ...]) -> None:
+        self.fields = fields
+        self.keys = frozenset(item.key for item in fields)
+        self.required = frozenset(item.key for item in fields if item.required)
+        self.tags = {item.key: item.codec for item in fields if isinstance(item.codec, Tag)}
+        self.rows: tuple[Row, ...] = tuple(
+            (
+                item.name,
+                item.key,
+                item.required or item.null_matters,
+                None
+                if item.required or item.always or type(item.codec) is Tag
+                else item.is_default,
+                None if item.codec.verbatim else item.write,
+            )
+            for item in fields
         )
 
     def match(self, value: dict[str, Any]) -> tuple[bool, int] | None:
@@ -152,7 +162,7 @@ class Model:
     def _layout(cls) -> Layout:
         layout = cls.__dict__.get("_prepared")
         if layout is None:
-            layout = Layout.of(cls._fields())
+            layout = Layout(cls._fields())
             cls._prepared = layout
         return layout
 

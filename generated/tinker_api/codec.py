@@ -12,8 +12,6 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from attrs import field, frozen
-
 from .errors import ParseError
 from .types import Unknown
 
@@ -64,14 +62,17 @@ class Codec(Protocol):
         """Turn the Python value into a JSON value."""
 
 
-@frozen
+# Plain classes, not attrs: every program that builds one record loads all of these.
 class _Scalar:
     """A JSON value that stays as it is, after a look at its type."""
 
-    what: str
-    kinds: frozenset[type]
-    plain: bool = True
-    verbatim: bool = True
+    __slots__ = ("kinds", "what")
+    plain = True
+    verbatim = True
+
+    def __init__(self, what: str, kinds: frozenset[type]) -> None:
+        self.what = what
+        self.kinds = kinds
 
     def read(self, value: Any) -> Any:
         if type(value) not in self.kinds:
@@ -82,8 +83,9 @@ class _Scalar:
         return value
 
 
-@frozen
 class _Integer(_Scalar):
+    __slots__ = ()
+
     def read(self, value: Any) -> Any:
         # JSON has one number type: 3.0 is an integer, and is kept as it was sent.
         if type(value) is int or (type(value) is float and value.is_integer()):
@@ -91,10 +93,10 @@ class _Integer(_Scalar):
         expected(self.what, value)
 
 
-@frozen
 class _Anything:
-    plain: bool = True
-    verbatim: bool = False
+    __slots__ = ()
+    plain = True
+    verbatim = False
 
     def read(self, value: Any) -> Any:
         return value
@@ -110,12 +112,12 @@ INTEGER = _Integer("an integer", frozenset({int}))
 ANYTHING = _Anything()
 
 
-@frozen
 class _Moment:
     """A date-time string as `datetime`; `Model` keeps the original text for the way back."""
 
-    plain: bool = False
-    verbatim: bool = False
+    __slots__ = ()
+    plain = False
+    verbatim = False
 
     def read(self, value: Any) -> datetime.datetime:
         if type(value) is not str:
@@ -132,13 +134,15 @@ class _Moment:
 MOMENT = _Moment()
 
 
-@frozen
 class Tag:
     """A constant that names the class of an object."""
 
-    value: str | int | float | bool
-    plain: bool = True
-    verbatim: bool = True
+    __slots__ = ("value",)
+    plain = True
+    verbatim = True
+
+    def __init__(self, value: str | int | float | bool) -> None:
+        self.value = value
 
     def read(self, value: Any) -> Any:
         if type(value) is not type(self.value) or value != self.value:
@@ -149,17 +153,15 @@ class Tag:
         return value
 
 
-@frozen
 class Nullable:
     """A value or null."""
 
-    item: Codec
-    plain: bool = field(init=False)
-    verbatim: bool = False
+    __slots__ = ("item", "plain")
+    verbatim = False
 
-    @plain.default
-    def _is_plain(self) -> bool:
-        return self.item.plain
+    def __init__(self, item: Codec) -> None:
+        self.item = item
+        self.plain = item.plain
 
     def read(self, value: Any) -> Any:
         return None if value is None else self.item.read(value)
@@ -168,17 +170,15 @@ class Nullable:
         return None if value is None else self.item.write(value)
 
 
-@frozen
 class Array:
     """A list. Long lists of plain values are passed on after a look at some of their elements."""
 
-    item: Codec
-    plain: bool = field(init=False)
-    verbatim: bool = False
+    __slots__ = ("item", "plain")
+    verbatim = False
 
-    @plain.default
-    def _is_plain(self) -> bool:
-        return self.item.plain
+    def __init__(self, item: Codec) -> None:
+        self.item = item
+        self.plain = item.plain
 
     def read(self, value: Any) -> Any:
         if type(value) is not list:
@@ -218,17 +218,15 @@ class Array:
         return value
 
 
-@frozen
 class Table:
     """An object with free keys and values of one kind."""
 
-    item: Codec
-    plain: bool = field(init=False)
-    verbatim: bool = False
+    __slots__ = ("item", "plain")
+    verbatim = False
 
-    @plain.default
-    def _is_plain(self) -> bool:
-        return self.item.plain
+    def __init__(self, item: Codec) -> None:
+        self.item = item
+        self.plain = item.plain
 
     def read(self, value: Any) -> Any:
         if type(value) is not dict:
@@ -257,13 +255,15 @@ def _dump(value: Any) -> Any:
     return value if to_dict is None else to_dict()
 
 
-@frozen
 class Object:
     """A value of one model class."""
 
-    model: type[Model]
-    plain: bool = False
-    verbatim: bool = False
+    __slots__ = ("model",)
+    plain = False
+    verbatim = False
+
+    def __init__(self, model: type[Model]) -> None:
+        self.model = model
 
     def read(self, value: Any) -> Any:
         return self.model.from_dict(value)
@@ -272,7 +272,6 @@ class Object:
         return _dump(value)
 
 
-@frozen
 class Choice:
     """A value of one of several kinds.
 
@@ -288,18 +287,24 @@ class Choice:
         empty: Members that an empty object may be when it is expected.
     """
 
-    models: tuple[type[Model], ...] = ()
-    others: tuple[Codec, ...] = ()
-    rules: tuple[tuple[str, str | None, type[Model]], ...] = ()
-    aliases: tuple[tuple[str, type[Model]], ...] = ()
-    empty: tuple[type[Model], ...] = ()
-    plain: bool = field(init=False)
-    verbatim: bool = False
-    _marks: dict[type[Model], _Marks] = field(factory=dict, init=False, eq=False, repr=False)
+    __slots__ = ("_marks", "aliases", "empty", "models", "others", "plain", "rules")
+    verbatim = False
 
-    @plain.default
-    def _is_plain(self) -> bool:
-        return not self.models and all(other.plain for other in self.others)
+    def __init__(
+        self,
+        models: tuple[type[Model], ...] = (),
+        others: tuple[Codec, ...] = (),
+        rules: tuple[tuple[str, str | None, type[Model]], ...] = (),
+        aliases: tuple[tuple[str, type[Model]], ...] = (),
+        empty: tuple[type[Model], ...] = (),
+    ) -> None:
+        self.models = models
+        self.others = others
+        self.rules = rules
+        self.aliases = aliases
+        self.empty = empty
+        self.plain = not models and all(other.plain for other in others)
+        self._marks: dict[type[Model], _Marks] = {}
 
     def read(self, value: Any) -> Any:
         if type(value) is dict and self.models:
@@ -350,7 +355,7 @@ class Choice:
                 return model
         marks = self._marks.get(expected)
         if marks is None:
-            marks = self._marks[expected] = _Marks.of(self, expected)
+            marks = self._marks[expected] = _Marks(self, expected)
         marks.check(value)
         return expected
 
@@ -362,7 +367,6 @@ class Choice:
         return _dump(value)
 
 
-@frozen
 class _Marks:
     """What tells one expected class from the other members of a union; see `Choice.decided`.
 
@@ -375,53 +379,36 @@ class _Marks:
         own_tag: Whether the class documents such a tag.
         state_keys: Further keys by which a rule recognises a state, such as `status`.
         foreign: Keys that other members require and this class does not have, with their owner.
+        foreign_keys: All of them.
         empty: Whether an object without any of the keys may be this class.
     """
 
-    name: str
-    keys: frozenset[str]
-    required: frozenset[str]
-    tag_key: str
-    tags: frozenset[Any]
-    own_tag: bool
-    state_keys: tuple[str, ...]
-    foreign: tuple[tuple[frozenset[str], str], ...]
-    foreign_keys: frozenset[str]
-    empty: bool
-
-    @classmethod
-    def of(cls, choice: Choice, expected: type[Model]) -> _Marks:
+    def __init__(self, choice: Choice, expected: type[Model]) -> None:
         mine = expected._layout()
-        tag_key = next(
+        self.name = expected.__name__
+        self.keys = frozenset(mine.keys - mine.tags.keys())
+        self.required = frozenset(
+            item.key
+            for item in mine.fields
+            if item.required and not item.nullable and item.key not in mine.tags
+        )
+        self.tag_key = next(
             (key for model in choice.models for key in model._layout().tags if key in mine.tags),
             next((key for model in choice.models for key in model._layout().tags), ""),
         )
+        self.own_tag = self.tag_key in mine.tags
+        tags = {mine.tags[self.tag_key].value} if self.own_tag else set()
+        self.tags = tags | {tag for tag, model in choice.aliases if model is expected}
         ruled = [key for key, wanted, _ in choice.rules if wanted is not None]
-        foreign = []
+        self.state_keys = [key for key in ruled if key != self.tag_key and key not in mine.keys]
+        self.foreign: list[tuple[frozenset[str], str]] = []
         for model in choice.models:
             layout = model._layout()
-            needed = layout.required - layout.tags.keys()
+            needed = frozenset(layout.required - layout.tags.keys())
             if model is not expected and needed - mine.keys:
-                foreign.append((frozenset(needed), model.__name__))
-        own = tag_key in mine.tags
-        tags = {mine.tags[tag_key].value} if own else set()
-        tags |= {tag for tag, model in choice.aliases if model is expected}
-        return cls(
-            name=expected.__name__,
-            keys=frozenset(mine.keys - mine.tags.keys()),
-            required=frozenset(
-                item.key
-                for item in mine.fields
-                if item.required and not item.nullable and item.key not in mine.tags
-            ),
-            tag_key=tag_key,
-            tags=frozenset(tags),
-            own_tag=own,
-            state_keys=tuple(key for key in ruled if key != tag_key and key not in mine.keys),
-            foreign=tuple(foreign),
-            foreign_keys=frozenset().union(*(needed for needed, _ in foreign)),
-            empty=expected in choice.empty or expected not in choice.models,
-        )
+                self.foreign.append((needed, model.__name__))
+        self.foreign_keys = frozenset().union(*(needed for needed, _ in self.foreign))
+        self.empty = expected in choice.empty or expected not in choice.models
 
     def check(self, value: dict[str, Any]) -> None:
         """Raise ParseError when the object is not one of the expected class."""
