@@ -229,6 +229,53 @@ def test_download(which, trained, tell, show, tmp_path):
     assert not (folder / "stale").exists()
 
 
+def test_download_checks_the_digest_it_is_given(trained, show, tmp_path):
+    """F29: --sha256 refuses another file, a name that there is not, and what is no digest."""
+    words = ("checkpoint", "download", trained.second, "-o", "digests", "--sha256")
+    code, _, err = show(*words, "0" * 64)
+    assert code == 1
+    assert "SHA-256" in err
+    code, _, err = show(*words, f"nobody={'0' * 64}")
+    assert code == 1
+    assert "archive.tar.gz" in err
+    code, _, err = show(*words, "123")
+    assert code == 1
+    assert "64 hexadecimal" in err
+    folders = [path.name for path in (tmp_path / "digests").iterdir()]
+    assert all(name.startswith(".") for name in folders), folders
+
+
+def test_download_uses_nothing_of_another_version(trained, tell, tmp_path):
+    """F29: files that an earlier download left are not taken for those of this one."""
+    name = trained.second.removeprefix("tinker://").replace("/", "_")
+    left = tmp_path / "versions" / f".{name}.partial"
+    left.mkdir(parents=True)
+    (left / "archive.tar.gz").write_bytes(b"of another version")
+    (left / "adapter_config.json").write_text("{}")
+    (left / "only_there.bin").write_text("x")
+    tell("checkpoint", "download", trained.second, "-o", "versions")
+    folder = tmp_path / "versions" / name
+    assert {file.name for file in folder.iterdir()} == {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    }
+    assert (folder / "adapter_config.json").read_text() != "{}"
+    assert [path.name for path in (tmp_path / "versions").iterdir()] == [name]
+
+
+def test_one_download_of_a_checkpoint_at_a_time(trained, show, tmp_path):
+    """F29: a second one into the same directory is refused in words."""
+    from tinker_ext.downloads import alone
+
+    name = trained.second.removeprefix("tinker://").replace("/", "_")
+    (tmp_path / "twice").mkdir()
+    with alone(tmp_path / "twice" / f".{name}.partial"):
+        code, _, err = show("checkpoint", "download", trained.second, "-o", "twice")
+    assert code == 1
+    assert "by somebody else" in err
+    assert show("checkpoint", "download", trained.second, "-o", "twice")[0] == 0
+
+
 def test_the_export_of_a_download_does_not_stay(server, trained, tell):
     """M37: the temporary export is deleted, and its session ends."""
     before = {item["tinker_path"] for item in tell("checkpoint", "list")["checkpoints"]}

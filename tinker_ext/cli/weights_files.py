@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,12 +20,14 @@ from tinker_ext.errors import APIStatusError, DownloadError, FeatureMissingError
 from tinker_ext.paths import parse_checkpoint
 
 EXPORT_SECONDS = 3600
+SHA256_LETTERS = 64
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 
 EXAMPLES = """
 tinker-ext checkpoint download tinker://RUN/weights/final             # ./RUN_weights_final/
 tinker-ext checkpoint download tinker://RUN/weights/final -o models   # models/RUN_weights_final/
 tinker-ext checkpoint download tinker://RUN/external_weights/v1 --force
+tinker-ext checkpoint download tinker://RUN/weights/final --sha256 adapter_model.safetensors=9f86d0…
 """
 
 
@@ -34,8 +36,13 @@ tinker-ext checkpoint download tinker://RUN/external_weights/v1 --force
 @click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path),
               help="Directory to put the new one in; by default the current one.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace the directory when it exists.")
+@click.option("--sha256", "digests", multiple=True, metavar="[NAME=]HEX",
+              help="Digest that a file must have; NAME may be left out when there is only one. "
+              "Digests that the server tells are checked in any case.")  # fmt: skip
 @click.pass_context
-def command(context: click.Context, path: str, output: Path | None, force: bool) -> None:
+def command(
+    context: click.Context, path: str, output: Path | None, force: bool, digests: tuple[str, ...]
+) -> None:
     """Download the weights of a checkpoint into a directory of their own.
 
     A training checkpoint is exported first, for which the server opens a session on its base
@@ -48,7 +55,7 @@ def command(context: click.Context, path: str, output: Path | None, force: bool)
         raise CommandError(
             f"{target} exists already", "Use --force to replace it, or -o for another place."
         )
-    download(screen, path, target)
+    download(screen, path, target, [_digest(text) for text in digests])
     count = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
     result: dict[str, Any] = {"checkpoint_path": path, "destination": str(target)}
     if screen.is_json:
@@ -67,35 +74,83 @@ def directory_name(path: str) -> str:
     return path.partition("://")[2].replace("/", "_")
 
 
-def download(screen: Screen, path: str, target: Path) -> None:
-    """Fetch every file of a checkpoint; `target` appears when all of them are there."""
+def _digest(text: str) -> tuple[str, str]:
+    """Read `NAME=HEX` or `HEX`."""
+    name, _, digest = text.rpartition("=")
+    if len(digest) != SHA256_LETTERS or set(digest.lower()) - set("0123456789abcdef"):
+        raise CommandError(
+            f"--sha256 {text!r} is not [NAME=]HEX", "A SHA-256 digest has 64 hexadecimal digits."
+        )
+    return name, digest
+
+
+def download(
+    screen: Screen, path: str, target: Path, digests: Iterable[tuple[str, str]] = ()
+) -> None:
+    """Fetch every file of a checkpoint; `target` appears when all of them are there.
+
+    Args:
+        screen: Where progress is shown.
+        path: The checkpoint.
+        target: The directory to make.
+        digests: Names of files, or "" for the only one, and the SHA-256 that they must have.
+    """
+    from tinker_ext.downloads import alone
+
     partial = target.with_name(f".{target.name}.partial")
     partial.mkdir(parents=True, exist_ok=True)
-    with _urls(screen, path) as urls:
-        for number, (name, url) in enumerate(urls.items(), 1):
-            _fetch_one(screen, partial, name, url, f"{name} ({number} of {len(urls)})")
-    if target.exists():
-        shutil.rmtree(target)
-    os.replace(partial, target)
+    with alone(partial):
+        with _urls(screen, path) as urls:
+            wanted = _by_name(digests, list(urls))
+            for number, (name, url) in enumerate(urls.items(), 1):
+                label = f"{name} ({number} of {len(urls)})"
+                _fetch_one(screen, partial / safe_name(name), url, label, wanted.get(name))
+            ready = _arrange(partial, target, list(urls))
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(ready, target)
+        shutil.rmtree(partial)
 
 
-def _fetch_one(screen: Screen, folder: Path, name: str, url: str, label: str) -> None:
-    from tinker_ext.downloads import fetch, unpack
+def _by_name(digests: Iterable[tuple[str, str]], names: list[str]) -> dict[str, str]:
+    wanted = {}
+    for name, digest in digests:
+        if not name and len(names) == 1:
+            name = names[0]
+        if name not in names:
+            raise CommandError(
+                f"--sha256 is for a file {name or 'without a name'!r} that there is not",
+                f"The files are: {', '.join(sorted(names))}.",
+            )
+        wanted[name] = digest
+    return wanted
 
-    place = folder / safe_name(name)
-    if place.exists():
-        return
+
+def _fetch_one(screen: Screen, place: Path, url: str, label: str, sha256: str | None) -> None:
+    from tinker_ext.downloads import fetch
+
     with screen.progress(label, bytes_=True) as advance:
-        fetch(url, place, progress=advance)
-    if not name.endswith(ARCHIVES):
-        return
-    inside = folder / f".{place.name}.unpacked"
-    shutil.rmtree(inside, ignore_errors=True)
-    unpack(place, inside)
-    for item in inside.iterdir():
-        os.replace(item, place.parent / item.name)
-    inside.rmdir()
-    place.unlink()
+        fetch(url, place, sha256=sha256, progress=advance, keep=True)
+
+
+def _arrange(partial: Path, target: Path, names: list[str]) -> Path:
+    """Put the files of this download alone into a new directory, archives unpacked."""
+    from tinker_ext.downloads import unpack
+
+    ready, unpacking = (target.with_name(f".{target.name}.{end}") for end in ("ready", "unpacked"))
+    for leftover in (ready, unpacking):
+        shutil.rmtree(leftover, ignore_errors=True)
+    ready.mkdir()
+    for name in names:
+        place, inside = partial / safe_name(name), ready / safe_name(name)
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        if not name.endswith(ARCHIVES):
+            os.replace(place, inside)
+            continue
+        for item in unpack(place, unpacking).iterdir():
+            os.replace(item, inside.parent / item.name)
+        unpacking.rmdir()
+    return ready
 
 
 def safe_name(name: str) -> PurePosixPath:

@@ -1,32 +1,32 @@
 """One file from a signed URL to a path: streamed, resumed, bounded, verified, renamed when whole.
 
-A download in progress lives in ``NAME.part`` beside the target, with the server's validator in
-``NAME.part.json``; a later call continues it only where the server still has the same file. No
-credential is ever sent: these URLs are signed and often belong to another origin.
+No credential is ever sent: these URLs are signed and often belong to another origin.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
-import json
-import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import attrs
 import httpx
 
+from tinker_ext.downloads.part import Part, Version, alone, validator_of
 from tinker_ext.errors import DownloadError
 
 Progress = Callable[[int, int | None], None]
 
 BLOCK_BYTES = 1 << 18
 REDIRECTS = 5
-CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)$")
+CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)$")
 TEMPORARY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+_DIGEST = re.compile(r"sha-256=:?([A-Za-z0-9+/]+=*):?", re.IGNORECASE)
 
 
 @attrs.frozen
@@ -46,44 +46,188 @@ class FetchLimits:
     attempts: int = 6
 
 
+@attrs.define
+class RetryPolicy:
+    """Whether a download that broke off is taken up again, and after how long.
+
+    It only decides: new bytes start the count anew, so that a line that is cut again and again
+    still ends. The caller waits.
+    """
+
+    limits: FetchLimits
+    fruitless: int = 0
+
+    def next_delay(self, *, gained: bool, asked: float | None = None) -> float | None:
+        """Seconds to wait before the next attempt; None to give up.
+
+        Args:
+            gained: Whether the last attempt brought new bytes.
+            asked: Delay that the server named.
+        """
+        self.fruitless = 1 if gained else self.fruitless + 1
+        if self.fruitless >= self.limits.attempts:
+            return None
+        own = min(0.1 * 2.0 ** (self.fruitless - 1), 5.0)
+        return own if asked is None else max(own, min(asked, 60.0))
+
+
 class _Interrupted(Exception):
-    """The stream ended early; what arrived is kept."""
+    """The stream ended early or never came; what arrived is kept."""
+
+    def __init__(self, reason: str, asked: float | None = None) -> None:
+        super().__init__(reason)
+        self.asked = asked
 
 
 @attrs.define
-class _Part:
-    """The unfinished file and what is known about the whole."""
+class _Download:
+    """One download under way."""
 
-    path: Path
-    etag: str | None = None
-    total: int | None = None
+    http: httpx.Client
+    url: str
+    target: Path
+    part: Part
+    size: int | None
+    sha256: str | None
+    limits: FetchLimits
+    progress: Progress
+    deadline: float
 
-    @property
-    def notes(self) -> Path:
-        return self.path.with_name(self.path.name + ".json")
+    def run(self) -> None:
+        """Connect until the file is whole."""
+        policy = RetryPolicy(self.limits)
+        while True:
+            before = self.part.size
+            try:
+                return self._attempt()
+            except (httpx.TransportError, _Interrupted) as error:
+                reason = str(error) or type(error).__name__
+                asked = error.asked if isinstance(error, _Interrupted) else None
+            if self._left() <= 0:
+                raise self._out_of_time()
+            delay = policy.next_delay(gained=self.part.size > before, asked=asked)
+            if delay is None:
+                raise DownloadError(
+                    f"the download of {_place(self.url)} stopped at {self.part.size} bytes "
+                    f"({reason}) and got no further in {policy.fruitless} attempts; run it again "
+                    "to continue from there"
+                )
+            time.sleep(min(delay, max(0.0, self._left())))
 
-    @property
-    def size(self) -> int:
-        return self.path.stat().st_size if self.path.exists() else 0
+    def _attempt(self) -> None:
+        headers = {"Accept-Encoding": "identity"}
+        have, version = self.part.size, self.part.version
+        if have and version is not None:
+            headers |= {"Range": f"bytes={have}-", "If-Range": version.validator}
+        with _open(self.http, self.url, headers, self._timeout()) as response:
+            status = response.status_code
+            if status in TEMPORARY_STATUSES:
+                raise _Interrupted(f"HTTP {status}", _asked(response))
+            if status == 416 and "Range" in headers:
+                if _total(response, have) == have and self._is_same(response):
+                    return
+                self._start_over("the file has shrunk")
+            if status == 206:
+                self._check_range(response, have)
+            elif status == 200:
+                have = 0
+                validator = validator_of(response.headers)
+                told = _told_digest(response.headers)
+                self.part.begin(
+                    Version(validator, _total(response, 0), told) if validator else None
+                )
+                self.sha256 = self.sha256 or told
+            else:
+                raise _refused(self.url, status)
+            self._receive(response, have)
 
-    def load(self) -> None:
-        try:
-            notes = json.loads(self.notes.read_text(encoding="utf-8"))
-            self.etag, self.total = notes.get("etag"), notes.get("total")
-        except (OSError, ValueError, AttributeError):
-            self.discard()
-        if not self.etag:
-            # Without a validator two halves of different files could be glued together.
-            self.discard()
+    def _check_range(self, response: httpx.Response, have: int) -> None:
+        """Refuse to join what the server does not show to be of the same file."""
+        match = CONTENT_RANGE.match(response.headers.get("content-range", ""))
+        if not have or match is None or match[1] is None or int(match[1]) != have:
+            self._start_over("the server sent another range than it was asked for")
+        if not self._is_same(response):
+            self._start_over("the file has changed")
 
-    def save(self) -> None:
-        text = json.dumps({"etag": self.etag, "total": self.total})
-        self.notes.write_text(text, encoding="utf-8")
+    def _is_same(self, response: httpx.Response) -> bool:
+        version = self.part.version
+        if version is None:
+            return False
+        now = response.headers.get("etag")
+        by_etag = version.validator.startswith('"')
+        if by_etag and now is not None and now != version.validator:
+            return False
+        total = _total(response, self.part.size)
+        return version.total is None or total is None or total == version.total
 
-    def discard(self) -> None:
-        self.path.unlink(missing_ok=True)
-        self.notes.unlink(missing_ok=True)
-        self.etag = self.total = None
+    def _start_over(self, why: str) -> None:
+        self.part.discard()
+        raise _Interrupted(f"{why}, so it is fetched from its start")
+
+    def _receive(self, response: httpx.Response, have: int) -> None:
+        coding = response.headers.get("content-encoding", "identity").strip().lower()
+        if coding not in ("", "identity"):
+            raise DownloadError(f"{_place(self.url)} comes packed as {coding[:20]!r}, unasked")
+        whole = _total(response, have)
+        if whole is None:
+            whole = self.size
+        elif self.size is not None and whole != self.size:
+            self.part.discard()
+            raise DownloadError(
+                f"{_place(self.url)} has {whole} bytes where {self.size} were expected"
+            )
+        if whole is not None and whole > self.limits.max_bytes:
+            raise DownloadError(
+                f"{_place(self.url)} has {whole} bytes, more than the {self.limits.max_bytes} "
+                "allowed"
+            )
+        with self.part.path.open("ab") as file:
+            # As they come: a block that is not full would be lost with its connection.
+            for block in response.iter_raw():
+                have += len(block)
+                if have > (self.limits.max_bytes if whole is None else whole):
+                    file.close()
+                    self.part.discard()
+                    raise DownloadError(f"{_place(self.url)} sent more bytes than it announced")
+                file.write(block)
+                self.progress(have, whole)
+                if self._left() <= 0:
+                    file.flush()
+                    raise self._out_of_time()
+        if whole is not None and have < whole:
+            raise _Interrupted(f"the stream ended after {have} of {whole} bytes")
+
+    def verify(self) -> None:
+        """Compare what arrived with what was expected.
+
+        Raises:
+            DownloadError: It is another file; it is discarded.
+        """
+        have = self.part.size
+        if self.size is not None and have != self.size:
+            self.part.discard()
+            raise DownloadError(
+                f"the file has {have} bytes where {self.size} were expected; discarded"
+            )
+        version = self.part.version
+        wanted = self.sha256 or (version.sha256 if version is not None else None)
+        if wanted is None:
+            return
+        if _digest(self.part.path) != wanted.lower():
+            self.part.discard()
+            raise DownloadError("the file does not have the expected SHA-256 digest; discarded")
+
+    def _left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def _timeout(self) -> httpx.Timeout:
+        return httpx.Timeout(max(0.001, min(self.limits.stall_seconds, self._left())))
+
+    def _out_of_time(self) -> DownloadError:
+        return DownloadError(
+            f"the download of {_place(self.url)} took more than {self.limits.total_seconds:g} s; "
+            f"{self.part.size} bytes are kept, run it again to continue"
+        )
 
 
 def fetch(
@@ -95,6 +239,7 @@ def fetch(
     limits: FetchLimits | None = None,
     progress: Progress | None = None,
     client: httpx.Client | None = None,
+    keep: bool = False,
 ) -> Path:
     """Download `url` to `target`; the target appears only when it is whole and verified.
 
@@ -102,112 +247,94 @@ def fetch(
         url: where the file is; http or https.
         target: path of the finished file; an existing one is replaced.
         size: expected number of bytes, if known.
-        sha256: expected digest in hex, if known.
+        sha256: expected digest in hex, if known; by default the one that the server tells.
         limits: bounds of size and time.
         progress: called with bytes so far and bytes in all (None while unknown).
         client: an httpx client to use instead of a fresh one.
+        keep: note beside the target (``NAME.version.json``) which file it is, and keep a target
+            that an earlier call noted when the server says that its file is still the same.
 
     Returns:
         The target.
 
     Raises:
-        DownloadError: the server refused, the file is too large or not the expected one, or the
-            time ran out. What was fetched stays in ``NAME.part`` unless it is known to be wrong.
+        DownloadError: the server refused, the file is too large or not the expected one, the time
+            ran out, it cannot be written, or somebody else is downloading to the same target. What
+            was fetched stays in ``NAME.part`` unless it is known to be wrong.
     """
     bounds = limits or FetchLimits()
-    part = _Part(target.with_name(target.name + ".part"))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part.load()
-    deadline = time.monotonic() + bounds.total_seconds
     own = client is None
-    http = client or httpx.Client(timeout=bounds.stall_seconds, follow_redirects=False)
+    http = client or httpx.Client(follow_redirects=False)
+    notes = target.with_name(target.name + ".version.json")
     try:
-        _complete(http, url, part, size, bounds, deadline, progress or (lambda done, total: None))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with alone(target):
+            if keep and _still_there(http, url, target, notes, size, sha256, bounds):
+                return target
+            download = _Download(
+                http,
+                url,
+                target,
+                Part.of(target),
+                size,
+                sha256,
+                bounds,
+                progress or (lambda done, total: None),
+                time.monotonic() + bounds.total_seconds,
+            )
+            download.run()
+            download.verify()
+            version = download.part.version
+            notes.unlink(missing_ok=True)
+            download.part.finish(target)
+            if keep and version is not None:
+                attrs.evolve(version, total=target.stat().st_size).write(notes)
+    except OSError as error:
+        raise DownloadError(
+            f"{target} cannot be written: {error.strerror or error}; what was fetched is kept"
+        ) from error
+    except httpx.InvalidURL as error:
+        raise DownloadError(f"the address of the download is not a URL: {error}") from None
     finally:
         if own:
             http.close()
-    _verify(part, size, sha256)
-    with part.path.open("rb") as file:
-        os.fsync(file.fileno())
-    os.replace(part.path, target)
-    part.discard()
     return target
 
 
-def _complete(
+def _still_there(
     http: httpx.Client,
     url: str,
-    part: _Part,
+    target: Path,
+    notes: Path,
     size: int | None,
-    bounds: FetchLimits,
-    deadline: float,
-    progress: Progress,
-) -> None:
-    """Connect until the file is whole; give up after several attempts without a new byte."""
-    fruitless = 0
-    while True:
-        before = part.size
-        try:
-            _stream(http, url, part, size, bounds, deadline, progress)
-            return
-        except (httpx.TransportError, _Interrupted) as error:
-            fruitless = fruitless + 1 if part.size <= before else 1
-            reason = str(error) or type(error).__name__
-        if fruitless >= bounds.attempts:
-            raise DownloadError(
-                f"the download of {_place(url)} stopped at {part.size} bytes ({reason}) and got no "
-                f"further in {fruitless} attempts; run it again to continue from there"
-            )
-        if time.monotonic() > deadline:
-            raise _out_of_time(url, part, bounds)
-        time.sleep(min(0.1 * 2 ** (fruitless - 1), 5.0))
+    sha256: str | None,
+    limits: FetchLimits,
+) -> bool:
+    """Whether a target of an earlier call is the file that the server has now."""
+    version = Version.read(notes)
+    if version is None or not target.is_file() or target.stat().st_size != version.total:
+        return False
+    if size is not None and size != version.total:
+        return False
+    wanted = sha256 or version.sha256
+    if wanted is not None and _digest(target) != wanted.lower():
+        return False
+    name = "If-None-Match" if version.validator.startswith('"') else "If-Modified-Since"
+    headers = {"Accept-Encoding": "identity", name: version.validator}
+    try:
+        with _open(http, url, headers, httpx.Timeout(limits.stall_seconds)) as response:
+            if response.status_code == 304:
+                return True
+            same = response.status_code == 200 and validator_of(response.headers)
+            return same == version.validator
+    except httpx.TransportError:
+        return False
 
 
-def _stream(
-    http: httpx.Client,
-    url: str,
-    part: _Part,
-    size: int | None,
-    bounds: FetchLimits,
-    deadline: float,
-    progress: Progress,
-) -> None:
-    headers = {"Accept-Encoding": "identity"}
-    have = part.size
-    if have and part.etag:
-        headers |= {"Range": f"bytes={have}-", "If-Range": part.etag}
-    with _open(http, url, headers) as response:
-        if response.status_code in TEMPORARY_STATUSES:
-            raise _Interrupted(f"HTTP {response.status_code}")
-        if response.status_code == 416 and part.total == have:
-            return
-        start = _start(url, response, have)
-        if start == 0:
-            part.discard()
-            have = 0
-        part.etag = _validator(response) or part.etag
-        part.total = _total(response, start)
-        whole = part.total if part.total is not None else size
-        if whole is not None and whole > bounds.max_bytes:
-            raise DownloadError(
-                f"{_place(url)} has {whole} bytes, more than the {bounds.max_bytes} allowed"
-            )
-        part.save()
-        with part.path.open("ab") as file:
-            for block in response.iter_raw(BLOCK_BYTES):
-                have += len(block)
-                if have > (bounds.max_bytes if whole is None else whole):
-                    part.discard()
-                    raise DownloadError(f"{_place(url)} sent more bytes than it announced")
-                file.write(block)
-                progress(have, whole)
-                if time.monotonic() > deadline:
-                    raise _out_of_time(url, part, bounds)
-        if whole is not None and have < whole:
-            raise _Interrupted(f"the stream ended after {have} of {whole} bytes")
-
-
-def _open(http: httpx.Client, url: str, headers: dict[str, str]) -> Any:
+@contextmanager
+def _open(
+    http: httpx.Client, url: str, headers: dict[str, str], timeout: httpx.Timeout
+) -> Iterator[httpx.Response]:
     """Open a stream, following a few redirects that stay on http(s) and never leave TLS."""
     current = httpx.URL(url)
     for _ in range(REDIRECTS + 1):
@@ -215,11 +342,14 @@ def _open(http: httpx.Client, url: str, headers: dict[str, str]) -> Any:
             raise DownloadError(f"only http and https URLs are fetched, not {current.scheme!r}")
         if current.userinfo:
             raise DownloadError("a download URL with a user name or password in it is refused")
-        request = http.build_request("GET", current, headers=headers)
+        request = http.build_request("GET", current, headers=headers, timeout=timeout)
         response = http.send(request, stream=True, follow_redirects=False)
-        if not response.has_redirect_location:
-            return _Closing(response)
-        response.close()
+        try:
+            if not response.has_redirect_location:
+                yield response
+                return
+        finally:
+            response.close()
         onward = current.join(response.headers["location"])
         if current.scheme == "https" and onward.scheme != "https":
             raise DownloadError(f"{_place(url)} redirects from https to {onward.scheme}; refused")
@@ -227,76 +357,52 @@ def _open(http: httpx.Client, url: str, headers: dict[str, str]) -> Any:
     raise DownloadError(f"{_place(url)} redirects more than {REDIRECTS} times")
 
 
-@attrs.frozen
-class _Closing:
-    """A streamed response that closes with its block."""
-
-    response: httpx.Response
-
-    def __enter__(self) -> httpx.Response:
-        return self.response
-
-    def __exit__(self, *_: object) -> None:
-        self.response.close()
-
-
-def _start(url: str, response: httpx.Response, have: int) -> int:
-    """Return at which byte the body starts, or raise for a refusal."""
-    if response.status_code == 206:
-        match = CONTENT_RANGE.match(response.headers.get("content-range", ""))
-        if match and int(match[1]) == have:
-            return have
-        raise DownloadError(
-            f"{_place(url)} answered byte {have} with another range; "
-            "delete the .part file to restart"
-        )
-    if response.status_code == 200:
-        return 0
+def _refused(url: str, status: int) -> DownloadError:
     hint = {403: "the link may have expired; ask for a new one", 404: "the file is gone"}
-    raise DownloadError(
-        f"{_place(url)} answered HTTP {response.status_code}"
-        + (f"; {hint[response.status_code]}" if response.status_code in hint else "")
+    return DownloadError(
+        f"{_place(url)} answered HTTP {status}" + (f"; {hint[status]}" if status in hint else "")
     )
 
 
-def _validator(response: httpx.Response) -> str | None:
-    etag = response.headers.get("etag")
-    # RFC 9110 §13.1.5: a weak validator must not be used with If-Range.
-    if etag and not etag.startswith("W/"):
-        return str(etag)
-    modified = response.headers.get("last-modified")
-    return str(modified) if modified else None
+def _asked(response: httpx.Response) -> float | None:
+    text = response.headers.get("retry-after", "")
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
 
 
 def _total(response: httpx.Response, start: int) -> int | None:
+    """Bytes of the whole file, where the reply tells."""
     match = CONTENT_RANGE.match(response.headers.get("content-range", ""))
-    if match and match[3] != "*":
+    if match is not None and match[3] != "*":
         return int(match[3])
     length = response.headers.get("content-length", "")
-    return start + int(length) if length.isascii() and length.isdigit() else None
+    known = response.status_code in (200, 206) and length.isascii() and length.isdigit()
+    return start + int(length) if known else None
 
 
-def _verify(part: _Part, size: int | None, sha256: str | None) -> None:
-    have = part.size
-    if size is not None and have != size:
-        part.discard()
-        raise DownloadError(f"the file has {have} bytes where {size} were expected; discarded")
-    if sha256 is None:
-        return
+def _told_digest(headers: httpx.Headers) -> str | None:
+    """SHA-256 of the whole file in hex, where its server tells: RFC 9530, its forerunner, S3."""
+    for name in ("repr-digest", "digest"):
+        match = _DIGEST.search(headers.get(name, ""))
+        if match:
+            return _hex(match[1])
+    # A digest of digests, for a file that was put there in pieces, ends in their number.
+    return _hex(headers.get("x-amz-checksum-sha256", ""))
+
+
+def _hex(text: str) -> str | None:
+    try:
+        digest = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return digest.hex() if len(digest) == hashlib.sha256().digest_size else None
+
+
+def _digest(path: Path) -> str:
     digest = hashlib.sha256()
-    with part.path.open("rb") as file:
+    with path.open("rb") as file:
         while block := file.read(BLOCK_BYTES):
             digest.update(block)
-    if digest.hexdigest() != sha256.lower():
-        part.discard()
-        raise DownloadError("the file does not have the expected SHA-256 digest; discarded")
-
-
-def _out_of_time(url: str, part: _Part, bounds: FetchLimits) -> DownloadError:
-    return DownloadError(
-        f"the download of {_place(url)} took more than {bounds.total_seconds:.0f} s; "
-        f"{part.size} bytes are kept, run it again to continue"
-    )
+    return digest.hexdigest()
 
 
 def _place(url: str) -> str:

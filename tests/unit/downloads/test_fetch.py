@@ -113,7 +113,8 @@ def test_a_later_call_continues_an_earlier_one(shelf, tmp_path):
 def test_a_changed_file_is_fetched_anew(shelf, tmp_path):
     """M37: halves of two different files are never joined."""
     (tmp_path / "w.part").write_bytes(b"other" * 100)
-    (tmp_path / "w.part.json").write_text(json.dumps({"etag": '"v0"', "total": len(DATA)}))
+    notes = {"validator": '"v0"', "total": len(DATA), "sha256": None}
+    (tmp_path / "w.part.json").write_text(json.dumps(notes))
     assert fetch(shelf.url, tmp_path / "w", sha256=DIGEST).read_bytes() == DATA
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import hmac
@@ -95,7 +96,10 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 def ranged(data: bytes, request: Request) -> Response:
     """Answer a whole body or the range a client asks for."""
     etag = f'"{hashlib.blake2b(data, digest_size=16).hexdigest()}"'
-    headers = {"etag": etag, "accept-ranges": "bytes"}
+    digest = base64.b64encode(hashlib.sha256(data).digest()).decode()
+    headers = {"etag": etag, "accept-ranges": "bytes", "repr-digest": f"sha-256=:{digest}:"}
+    if request.headers.get("if-none-match") == etag:
+        return Response(304, b"", "application/gzip", headers)
     wanted = request.headers.get("range", "")
     fresh = request.headers.get("if-range", etag) == etag
     if not wanted.startswith("bytes=") or "," in wanted or not fresh:
