@@ -114,6 +114,11 @@ def _operations(old: Node, new: Node) -> Iterator[Change]:
             if left.get(key) != right.get(key):
                 what = f"{key} {left.get(key)} became {right.get(key)}: generated names change"
                 yield Change(Kind.BREAKING, where, what)
+        # The oldest released documents do not say how an operation is called.
+        one, two = left.get("x-tinker-call"), right.get("x-tinker-call")
+        if one is not None and two is not None and one.get("yields") != two.get("yields"):
+            what = f"its future yields {two.get('yields')}, not {one.get('yields')}"
+            yield Change(Kind.BREAKING, where, what)
         path = where.partition(" ")[2]
         yield from _parameters((old, path, left), (new, path, right), where)
         yield from _bodies(old, new, left, right, where)

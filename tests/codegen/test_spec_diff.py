@@ -38,6 +38,11 @@ CHANGES: list[tuple[Kind, str, Callable[[Document], Any]]] = [
     ),
     (BREAKING, "operationId make_thing became", lambda d: operation(d).update(operationId="make")),
     (BREAKING, "tags ['things'] became", lambda d: operation(d).update(tags=["other"])),
+    (
+        BREAKING,
+        "its future yields Dog, not None",
+        lambda d: operation(d)["x-tinker-call"].update({"yields": "Dog", "request-type": "X"}),
+    ),
     (BREAKING, "parameter query page removed", lambda d: operation(d)["parameters"].pop(2)),
     (
         BREAKING,
@@ -177,6 +182,7 @@ def test_an_identical_document_has_no_changes(document: Document) -> None:
     other = copy.deepcopy(document)
     schemas(other)["Cat"]["description"] = "Meows."
     schemas(other)["Cat"]["properties"]["lives"]["description"] = "Many."
+    operation(other)["x-tinker-call"]["lane"] = "train"
     assert spec_diff.compare(document, other) == []
 
 
