@@ -18,24 +18,49 @@ import io
 import json
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-NAMES = ("quickstart", "rl_toy", "custom_loss", "async_pipeline", "see_it")
+NAMES = (
+    *("quickstart", "rl_toy", "custom_loss", "async_pipeline", "see_it"),
+    *sorted(path.stem for path in HERE.glob("tutorial_*.py")),
+)
+SITE = "https://tinker-ext.github.io/tinker-ext"
 
 
-def cells(script: str) -> Iterator[tuple[str, str]]:
-    """Yield the kind (`markdown` or `code`) and the text of each cell of a script."""
-    yield "markdown", inspect.cleandoc(ast.get_docstring(ast.parse(script)) or "")
+def cells(script: str, *, notebook: bool = True) -> Iterator[tuple[str, str]]:
+    """Yield the kind (`markdown` or `code`) and the text of each cell of a script.
+
+    Args:
+        script: Its text.
+        notebook: Whether the code is for a notebook, where a loop is running already.
+    """
+    text = inspect.cleandoc(ast.get_docstring(ast.parse(script)) or "")
+    yield "markdown", _to_the_site(text) if notebook else text
     for part in re.split(r"^# %%", script, flags=re.MULTILINE)[1:]:
         head, _, body = part.partition("\n")
         if "[markdown]" in head:
             lines = (re.sub(r"^# ?", "", line) for line in body.strip().splitlines())
-            yield "markdown", "\n".join(lines)
+            text = "\n".join(lines)
+            yield "markdown", _to_the_site(text) if notebook else text
         else:
-            yield "code", re.sub(r"\basyncio\.run\((\w+\(\))\)", r"await \1", body.strip())
+            code = body.strip()
+            if notebook:
+                code = re.sub(r"\basyncio\.run\((\w+\(\))\)", r"await \1", code)
+            yield "code", code
+
+
+def _to_the_site(text: str) -> str:
+    """Return a text whose links to pages of the site work outside of it."""
+
+    def absolute(link: re.Match[str]) -> str:
+        folder = SITE if link[1] else f"{SITE}/tutorial"
+        return f"]({folder}/{link[2]}/{link[3] or ''})"
+
+    return re.sub(r"\]\((\.\./)?([\w/-]+)\.md(#[\w-]+)?\)", absolute, text)
 
 
 def notebook(script: str) -> dict[str, Any]:
@@ -70,12 +95,16 @@ def execute(
         book: The notebook; its outputs are replaced.
         changes: Constants to set to other values, `{"STEPS": "3"}`.
         echo: Print as well.
+
+    The files they leave are in a folder that is gone afterwards; pictures stay in the notebook.
     """
-    asyncio.run(_execute(book, changes or {}, echo))
+    with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
+        asyncio.run(_execute(book, changes or {}, echo))
 
 
 async def _execute(book: dict[str, Any], changes: dict[str, str], echo: bool) -> None:
     space: dict[str, Any] = {"__name__": "__main__"}
+    seen: set[str] = set()
     count = 0
     for cell in book["cells"]:
         if cell["cell_type"] != "code":
@@ -97,10 +126,21 @@ async def _execute(book: dict[str, Any], changes: dict[str, str], echo: bool) ->
                     if inspect.iscoroutine(shown):
                         shown = await shown
         text = printed.getvalue()
+        pictures = [path.read_text("utf-8") for path in sorted(Path.cwd().glob("*.svg"))]
         if echo:
             print(text, end="", flush=True)
         stream = {"name": "stdout", "output_type": "stream", "text": text.splitlines(True)}
         cell["outputs"] = [stream] if text else []
+        cell["outputs"] += [
+            {
+                "output_type": "display_data",
+                "metadata": {},
+                "data": {"image/svg+xml": picture.splitlines(True)},
+            }
+            for picture in pictures
+            if picture not in seen
+        ]
+        seen.update(pictures)
         cell["execution_count"] = count
         if last is not None and hasattr(shown, "_repr_html_"):
             forms = {"text/html": shown._repr_html_(), "text/plain": repr(shown)}

@@ -29,6 +29,7 @@ tokens_out      integer          tokens sampled
 tokens          object           the same as the ledger counts them: train, prefill, sample
 datums          integer          datums of a batch, or sequences asked for
 loss            number or null   ``loss:sum`` (else ``loss:mean``) of the reply
+loss_per_token  number or null   ``loss:sum`` by the positions that took part in it
 metrics         object           metrics of the reply
 request_id      string or null   id of the (last) request
 seq_id          integer or null  first seq_id of the call
@@ -44,6 +45,7 @@ error           string or null   name of the exception, null on success
 step            integer          counts per model from 1, and goes on when a file is continued
 target, model                    as above
 loss            number or null   sum of the losses of forward_backward since the last step
+loss_per_token  number or null   that sum by the positions that took part in it
 metrics         object           metrics of the last forward_backward and of the step
 tokens          object           train, prefill, sample since the last step of this model
 seconds         number           since the last step of this model, or its first operation

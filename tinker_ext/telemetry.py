@@ -18,6 +18,7 @@ from tinker_ext._transport.observe import (
     describe,
 )
 from tinker_ext.observe.callback import Callback, EventCallback
+from tinker_ext.observe.otel import opentelemetry_observer
 
 __all__ = [
     "Callback",
@@ -34,4 +35,5 @@ __all__ = [
     "SessionEnded",
     "SessionStarted",
     "describe",
+    "opentelemetry_observer",
 ]

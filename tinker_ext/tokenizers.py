@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from tinker_ext._extras import how_to_install
 from tinker_ext.errors import TokenizerError
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ def fetch(name: TokenizerName, env: Mapping[str, str] | None = None) -> Path:
 
             return Path(hf_hub_download(name.id, FILE, revision=name.revision))
         except ImportError:
-            reason = "huggingface-hub is not installed (pip install 'tinker-ext[hf]')"
+            reason = f"huggingface-hub is not installed ({how_to_install('hf')})"
         except Exception as error:
             # The hub library raises many unrelated classes; all mean that the file is not here.
             reason = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
@@ -323,7 +324,7 @@ class Tokenizer:
         try:
             from jinja2.sandbox import ImmutableSandboxedEnvironment
         except ImportError:
-            raise TokenizerError("chat templates need jinja2: pip install jinja2") from None
+            raise TokenizerError(f"chat templates need jinja2: {how_to_install('chat')}") from None
         environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
         text = environment.from_string(self.chat_template).render(
             messages=conversation,

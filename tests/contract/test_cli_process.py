@@ -129,25 +129,25 @@ def test_serve_state_survives_a_kill(tmp_path):
 
 
 def test_quickstart(tmp_path):
-    """M36: the first five minutes: before and after, curve, files, checkpoint, ten lines."""
+    """M36: the first five minutes: before and after, curve, files, checkpoint, code."""
     code, out, err = finished(tmp_path, "quickstart", "--out", "lesson")
     assert (code, err) == (0, "")
-    assert "step    1/150  loss" in out
+    assert "step    1/150  loss per token" in out
     assert "tokens/s  ETA" in out
     assert "Right answers" in out
     before, after = out.partition("Right answers")[2].split("of 64")[:2]
     assert int(before) <= 2
     assert int(after) >= 60
     assert "all equal to the last bit" in out
-    assert "The ten lines of Python" in out
+    assert "The Python that did it" in out
     assert "\x1b[" not in out
     assert {file.name for file in (tmp_path / "lesson").iterdir()} == {
-        "loss.svg", "loss.png", "metrics.jsonl", "ten_lines.py",
+        "loss.svg", "loss.png", "metrics.jsonl", "quickstart.py",
     }  # fmt: skip
     lines = [json.loads(line) for line in (tmp_path / "lesson/metrics.jsonl").open()]
     steps = [line for line in lines if line["type"] == "step"]
     assert len(steps) == 150
-    assert steps[-1]["loss"] < 0.1 * steps[0]["loss"]
+    assert steps[-1]["loss_per_token"] < 0.1 * steps[0]["loss_per_token"]
 
 
 def test_quickstart_as_json(tmp_path):

@@ -126,7 +126,8 @@ class OperationFinished:
         tokens_in: Tokens sent.
         tokens_out: Tokens sampled.
         datums: Datums of a batch, or sequences asked for.
-        loss: Loss of the reply, where it has one.
+        loss: Loss of the reply, where it has one: usually a sum over its positions.
+        trained: Positions that took part in that loss.
         metrics: Metrics of the reply.
         request_id: Id of the (last) request.
         seq_id: First seq_id of the call.
@@ -146,6 +147,7 @@ class OperationFinished:
     tokens_out: int = 0
     datums: int = 0
     loss: float | None = None
+    trained: int | None = None
     metrics: Mapping[str, float] = attrs.field(factory=dict)
     request_id: str | None = None
     seq_id: int | None = None

@@ -4,14 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tinker_ext._reply_parts import ReplyParts
 from tinker_ext.batch.metrics import reduce_metrics
 from tinker_ext.errors import APIResponseValidationError, InvalidInputError
+from tinker_ext.types.datum import Datum
 from tinker_ext.types.outputs import ForwardBackwardOutput
+
+SELECTORS = ("weights", "mask", "advantages")
+"""Loss inputs that leave a position out where they are 0, in the order they are looked for."""
+
+
+def trained_positions(data: Sequence[Datum]) -> int:
+    """How many positions of a batch take part in its loss."""
+    total = 0
+    for datum in data:
+        inputs = datum.loss_fn_inputs
+        for name in SELECTORS:
+            if name in inputs:
+                values = inputs[name].to_numpy()
+                # Several targets a position (distillation): it counts once.
+                rows = values if values.ndim < 2 else values.reshape(len(values), -1).any(axis=1)
+                total += int(np.count_nonzero(rows))
+                break
+        else:
+            total += datum.model_input.length
+    return total
 
 
 def merge(
-    outputs: Sequence[ForwardBackwardOutput], counts: Sequence[int] | None = None
+    outputs: Sequence[ForwardBackwardOutput],
+    counts: Sequence[int] | None = None,
+    trained: int | None = None,
 ) -> ForwardBackwardOutput:
     """One result for the whole call, as if the batch had not been cut.
 
@@ -21,6 +46,7 @@ def merge(
     Args:
         outputs: Results of the chunks, in the order of the data.
         counts: How many datums each chunk had; without it the numbers are not compared.
+        trained: Positions of the whole batch that take part in the loss.
 
     Raises:
         InvalidInputError: There are no results.
@@ -42,4 +68,5 @@ def merge(
             [output.metrics for output in outputs],
             [len(output.loss_fn_outputs) for output in outputs],
         ),
+        trained=trained,
     )

@@ -30,9 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         import click  # noqa: F401
     except ImportError:
+        from tinker_ext._extras import how_to_install
+
         print(
             "Error: the command line needs click and rich.\n"
-            "Install them with: pip install 'tinker-ext[cli]'",
+            f"Install them with: {how_to_install('cli')}",
             file=sys.stderr,
         )
         sys.exit(1)

@@ -27,6 +27,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("ui", "ui", "Live page of your runs: curves, waits, retries, cost, samples."),
         Entry("watch", "watch", "Follow a run while it trains, in the terminal."),
         Entry("session", "sessions", "Export the timeline of a session."),
+        Entry("sample", "sample", "Sample from a checkpoint or a base model."),
         Entry("model", "models", "List the models the server offers."),
         Entry("billing", "billing", "Usage and checkpoint storage, as table, JSON or CSV."),
         Entry("auth", "auth", "Log in, log out, and see who you are."),

@@ -16,17 +16,12 @@ from urllib.parse import SplitResult, urlsplit
 
 import attrs
 
+from tinker_ext._extras import NEEDS, how_to_install
 from tinker_ext._version import __version__
 
 Status = Literal["ok", "warn", "fail", "info"]
 
 CORE = ("attrs", "httptools", "httpx", "numpy", "orjson", "tenacity", "tokenizers")
-EXTRAS = {
-    "server": ("jsonschema-rs", "uvicorn"),
-    "proto": ("protobuf", "zstandard"),
-    "hf": ("huggingface-hub",),
-    "torch": ("torch",),
-}
 CLOCK_SECONDS = 60.0
 CERTIFICATE_DAYS = 14
 
@@ -100,14 +95,14 @@ def versions() -> Iterator[Finding]:
     found = ", ".join(f"{name} {_version(name)}" for name in CORE if name not in missing)
     if missing:
         yield Finding("versions", "fail", f"{here}; missing: {', '.join(missing)}",
-                      "pip install --force-reinstall tinker-ext")  # fmt: skip
+                      f"pip install {' '.join(missing)}")  # fmt: skip
     else:
         yield Finding("versions", "ok", f"{here} ({found})")
-    for extra, names in EXTRAS.items():
+    for extra, names in NEEDS.items():
         absent = [name for name in names if _version(name) is None]
         if absent and extra in ("server", "proto"):
             yield Finding(f"extra {extra}", "info", f"not installed: {', '.join(absent)}",
-                          f"pip install 'tinker-ext[{extra}]' if you need it")  # fmt: skip
+                          f"{how_to_install(extra)}, if you need it")  # fmt: skip
 
 
 def _version(name: str) -> str | None:
@@ -156,10 +151,10 @@ def chosen_url(base_url: str | None, env: Mapping[str, str]) -> tuple[str | None
 
 def embedded() -> Iterator[Finding]:
     """Look at whether the embedded server can run."""
-    absent = [name for name in EXTRAS["server"] if _version(name) is None]
+    absent = [name for name in NEEDS["server"] if _version(name) is None]
     if absent:
         yield Finding("embedded", "fail", f"needs {', '.join(absent)}",
-                      "pip install 'tinker-ext[server]'")  # fmt: skip
+                      how_to_install("server"))  # fmt: skip
     else:
         yield Finding("embedded", "ok", "ready; try `tinker-ext quickstart`")
 
@@ -355,9 +350,9 @@ def dialect(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Findin
     yield Finding("access", "ok", f"the server lets you in and offers {len(models)} models")
     text = f"era {spoken.era}, {spoken.wire} bodies, seq ids: {spoken.seq}"
     yield Finding("wire", "ok", f"{text} (chosen by {spoken.chosen_by})")
-    if spoken.era == "0.36.0" and any(_version(name) is None for name in EXTRAS["proto"]):
+    if spoken.era == "0.36.0" and any(_version(name) is None for name in NEEDS["proto"]):
         yield Finding("wire", "warn", "a server of this era may insist on protobuf",
-                      "pip install 'tinker-ext[proto]'")  # fmt: skip
+                      how_to_install("proto"))  # fmt: skip
     if spoken.lacks:
         yield Finding("wire", "info", f"the server lacks: {', '.join(sorted(spoken.lacks))}")
 

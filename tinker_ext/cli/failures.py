@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import traceback
 
+from tinker_ext._extras import how_to_install
+
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
@@ -78,7 +80,7 @@ def lines_for(error: BaseException) -> list[str]:
     if isinstance(error, ImportError):
         return [
             f"Error: {error}",
-            "Install what is missing with: pip install 'tinker-ext[all]'",
+            f"Install what is missing; all optional parts: {how_to_install('all')}",
         ]
     return [
         f"Error: {type(error).__name__}: {error}",

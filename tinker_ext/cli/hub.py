@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from tinker_ext._extras import how_to_install
 from tinker_ext.cli.checkpoints import path_argument
 from tinker_ext.cli.connect import rest
 from tinker_ext.cli.failures import CommandError
@@ -87,9 +88,7 @@ def _hub() -> Any:
     try:
         from huggingface_hub import HfApi
     except ImportError:
-        raise CommandError(
-            "uploading needs huggingface_hub", "pip install 'tinker-ext[hf]'"
-        ) from None
+        raise CommandError("uploading needs huggingface_hub", how_to_install("hf")) from None
     return HfApi()
 
 

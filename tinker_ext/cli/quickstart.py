@@ -46,11 +46,12 @@ def command(context: click.Context, steps: int, out: Path, model: str, seed: int
 
     Starts the embedded server in this process, trains a LoRA adapter on 64 sentences about
     animals, asks the model before and after, draws the loss, saves a checkpoint, restores it and
-    compares, then prints the ten lines of Python that did it. Nothing leaves this machine unless
+    compares, then prints the lines of Python that did it. Nothing leaves this machine unless
     --base-url names a server.
     """
     from tinker_ext import ServiceClient
-    from tinker_ext.quickstart.lesson import Lesson
+    from tinker_ext.quickstart.lesson import LEARNING_RATE, RANK, Lesson
+    from tinker_ext.quickstart.listing import lines
 
     screen = screen_of(context)
     begin = time.monotonic()
@@ -67,7 +68,8 @@ def command(context: click.Context, steps: int, out: Path, model: str, seed: int
             lesson.train(on_step)
         after = lesson.answers()
         restored = lesson.save_and_restore()
-    files = _write(out, lesson)
+    program = lines(url=url, model=model, steps=steps, seed=seed, rank=RANK, rate=LEARNING_RATE)
+    files = _write(out, lesson, program)
     seconds = time.monotonic() - begin
     if screen.is_json:
         screen.json(
@@ -85,7 +87,7 @@ def command(context: click.Context, steps: int, out: Path, model: str, seed: int
             }
         )
     else:
-        story.ending(lesson, before, after, restored, files, seconds)
+        story.ending(lesson, before, after, restored, files, program, seconds)
     if not restored.same:
         raise CommandError(
             f"the restored checkpoint differs: {restored.equal} of {restored.compared} logprobs "
@@ -103,14 +105,13 @@ def _record(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _write(out: Path, lesson: Lesson) -> list[Path]:
-    from tinker_ext.quickstart.listing import TEN_LINES
+def _write(out: Path, lesson: Lesson, program: str) -> list[Path]:
     from tinker_ext.quickstart.picture import png, svg
 
-    (out / "loss.svg").write_text(svg(lesson.losses), encoding="utf-8")
+    (out / "loss.svg").write_text(svg(lesson.losses, "Loss per token"), encoding="utf-8")
     (out / "loss.png").write_bytes(png(lesson.losses))
-    (out / "ten_lines.py").write_text(TEN_LINES, encoding="utf-8")
-    return [out / name for name in ("loss.svg", "loss.png", "metrics.jsonl", "ten_lines.py")]
+    (out / "quickstart.py").write_text(program, encoding="utf-8")
+    return [out / name for name in ("loss.svg", "loss.png", "metrics.jsonl", "quickstart.py")]
 
 
 class _Story:
@@ -149,7 +150,7 @@ class _Story:
             progress.TextColumn("Training"),
             progress.BarColumn(bar_width=None),
             progress.TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
-            progress.TextColumn("loss {task.fields[loss]}", style="bold cyan"),
+            progress.TextColumn("loss per token {task.fields[loss]}", style="bold cyan"),
             progress.TextColumn("{task.fields[speed]} tokens/s"),
             progress.TextColumn("ETA {task.fields[eta]} s"),
             console=self._console,
@@ -171,7 +172,7 @@ class _Story:
     def _line(self, step: Step, steps: int) -> None:
         if step.number % max(steps // 10, 1) == 0 or step.number == 1:
             print(
-                f"step {step.number:>4}/{steps}  loss {step.loss:.3f}  "
+                f"step {step.number:>4}/{steps}  loss per token {step.loss:.3f}  "
                 f"{step.tokens_per_second:,.0f} tokens/s  ETA {step.seconds_left:.0f} s",
                 flush=True,
             )
@@ -183,13 +184,14 @@ class _Story:
         after: list[Answer],
         restored: Any,
         files: list[Path],
+        program: str,
         seconds: float,
     ) -> None:
         from tinker_ext.quickstart.chart import chart
-        from tinker_ext.quickstart.listing import TEN_LINES
 
         self._print("")
-        self._print(chart(lesson.losses, width=min(64, max(self._console.width - 12, 16))), "cyan")
+        width = min(64, max(self._console.width - 12, 16))
+        self._print(chart(lesson.losses, width=width, label="loss per token"), "cyan")
         self._print("")
         self._samples(before, after)
         self._print("")
@@ -198,9 +200,9 @@ class _Story:
         self._print(f"Restored into a new client: {restored.compared:,} logprobs, {equal}")
         self._print(f"Wrote    {', '.join(str(file) for file in files)}")
         self._print("")
-        self._print("The ten lines of Python that did it:", "bold")
+        self._print("The Python that did it:", "bold")
         self._print("")
-        self._code(TEN_LINES)
+        self._code(program)
         self._print(
             f"Done in {seconds:.1f} s. Next: `tinker-ext serve`, or the scripts in examples/."
         )

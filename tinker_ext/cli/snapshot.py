@@ -41,6 +41,7 @@ class Snapshot:
         target: Model of the last step.
         model: Base model, where it is known.
         losses: Loss of the last steps.
+        per_token: Whether that is the loss per token, or a sum over the batch.
         metrics: Metrics of the last step.
         tokens: Tokens trained, prefilled and sampled in all.
         cost: What they cost; None without prices.
@@ -58,6 +59,7 @@ class Snapshot:
     target: str | None = None
     model: str | None = None
     losses: list[float] = attrs.field(factory=list)
+    per_token: bool = True
     metrics: dict[str, Any] = attrs.field(factory=dict)
     tokens: dict[str, Any] = attrs.field(factory=dict)
     cost: float | None = None
@@ -139,7 +141,10 @@ class Snapshot:
         self.target = record.get("target") or self.target
         self.model = record.get("model") or self.model
         self.metrics = dict(record.get("metrics") or {})
-        loss = _number(record.get("loss"))
+        # A log of an older version has the sum only.
+        per_token = _number(record.get("loss_per_token"))
+        self.per_token = per_token is not None
+        loss = per_token if self.per_token else _number(record.get("loss"))
         if loss is not None:
             self.losses = [*self.losses[1 - KEPT :], loss]
         trained = _number((record.get("tokens") or {}).get("train")) or 0.0

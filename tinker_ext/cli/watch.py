@@ -115,12 +115,20 @@ def _print_steps(shot: Snapshot, tail: Iterator[list[dict[str, Any]]], interval:
 
 def _line(shot: Snapshot) -> str:
     loss = f"{shot.losses[-1]:.4g}" if shot.losses else "–"
-    parts = [f"step {shot.step}", f"loss {loss}", f"{_amount(shot.tokens_per_second)} tokens/s"]
+    parts = [
+        f"step {shot.step}",
+        f"{_named(shot).lower()} {loss}",
+        f"{_amount(shot.tokens_per_second)} tokens/s",
+    ]
     parts += [
         f"{item.operation} {item.state} for {max((shot.updated or 0) - item.since, 0):.0f} s"
         for item in shot.held_back
     ]
     return "  ".join(parts)
+
+
+def _named(shot: Snapshot) -> str:
+    return "Loss per token" if shot.per_token else "Loss (sum)"
 
 
 def _page(shot: Snapshot, path: Path) -> Any:
@@ -138,7 +146,7 @@ def _page(shot: Snapshot, path: Path) -> Any:
     )
     loss = f"{shot.losses[-1]:.5g}" if shot.losses else "–"
     pace = f"{shot.seconds_per_step:.2f} s a step" if shot.seconds_per_step is not None else "–"
-    head.add_row("Step", str(shot.step), "Loss", loss)
+    head.add_row("Step", str(shot.step), _named(shot), loss)
     head.add_row(
         "Speed", f"{_amount(shot.tokens_per_second)} tokens/s, {pace}", "Tokens", _used(shot)
     )

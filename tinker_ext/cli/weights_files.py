@@ -68,10 +68,11 @@ def directory_name(path: str) -> str:
     """Return the directory of a checkpoint.
 
     Example:
-        >>> directory_name("tinker://run-1/weights/final")
-        'run-1_weights_final'
+        >>> directory_name("tinker://run-1:train:0/weights/final")
+        'run-1_train_0_weights_final'
     """
-    return path.partition("://")[2].replace("/", "_")
+    # A colon means something else in Windows, in scp and in PATH.
+    return path.partition("://")[2].replace("/", "_").replace(":", "_")
 
 
 def _digest(text: str) -> tuple[str, str]:

@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from tinker_api.models import SaveWeightsExternalResponse
 
 
-def loss_function(loss_fn: CustomLossFn | LossHandle, loss_type_input: str | None) -> CustomLossFn:
-    """The function behind a custom loss; raises for anything that is none."""
+def loss_function(
+    loss_fn: CustomLossFn | LossHandle, loss_type_input: str | None, backend: str = "auto"
+) -> CustomLossFn:
+    """The function behind a custom loss; raises for anything that is not one."""
+    if backend not in ("auto", "torch", "numpy"):
+        raise InvalidInputError(f"backend must be 'auto', 'torch' or 'numpy', not {backend!r}.")
     if loss_type_input not in (None, "logprobs"):
         raise InvalidInputError(f"loss_type_input must be 'logprobs', not {loss_type_input!r}.")
     if isinstance(loss_fn, LossHandle):

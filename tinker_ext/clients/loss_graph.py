@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import EllipsisType
 from typing import Any
 
+from tinker_ext._extras import how_to_install
 from tinker_ext.errors import InvalidInputError
 
 METRIC = re.compile(r"custom/[a-z0-9_./-]{1,64}:(sum|mean)")
@@ -36,7 +37,7 @@ def trace(fn: Callable[..., Any], name: str) -> Any:
     except ImportError as error:
         raise ImportError(
             "create_custom_loss traces the function with torch, which is not installed: "
-            "pip install 'tinker-ext[torch]'. Without torch, pass a function that returns "
+            f"{how_to_install('torch')}. Without torch, pass a function that returns "
             "(loss, metrics, gradients) to forward_backward_custom."
         ) from error
     try:

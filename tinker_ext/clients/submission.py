@@ -12,7 +12,7 @@ from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.payload import Payload, small
 from tinker_ext.batch import custom_loss
 from tinker_ext.batch.checks import check_batch
-from tinker_ext.batch.merge import merge
+from tinker_ext.batch.merge import merge, trained_positions
 from tinker_ext.batch.sizes import datum_size
 from tinker_ext.clients.chunks import ForwardChunk, filler, forward_chunks
 from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
@@ -172,26 +172,32 @@ class Submission:
     # -- custom loss -----------------------------------------------------------------------
 
     def custom(
-        self, data: Sequence[Datum], function: custom_loss.CustomLossFn
+        self,
+        data: Sequence[Datum],
+        function: custom_loss.CustomLossFn,
+        backend: custom_loss.Backend,
     ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
         """Forward, the user's function, backward; waits in the caller's thread for the first."""
         first, second = self._reserve_custom(data)
         try:
             forward = self._arm(first, self._linear(data, self._dialect())).result()
-            return self._arm_custom(second, data, function, forward)
+            return self._arm_custom(second, data, function, backend, forward)
         except BaseException:
             self._drop(first, second)
             raise
 
     async def custom_async(
-        self, data: Sequence[Datum], function: custom_loss.CustomLossFn
+        self,
+        data: Sequence[Datum],
+        function: custom_loss.CustomLossFn,
+        backend: custom_loss.Backend,
     ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
         """Async form of `custom`; the user's function runs on the caller's loop."""
         first, second = self._reserve_custom(data)
         try:
             dialect = self._workspace.link.dialect or await self._dialect_async()
             forward = await self._arm(first, self._linear(data, dialect))
-            return self._arm_custom(second, data, function, forward)
+            return self._arm_custom(second, data, function, backend, forward)
         except BaseException:
             self._drop(first, second)
             raise
@@ -215,11 +221,12 @@ class Submission:
         ticket: Ticket,
         data: Sequence[Datum],
         function: custom_loss.CustomLossFn,
+        backend: custom_loss.Backend,
         forward: ForwardBackwardOutput,
     ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
         inside = _losing.set(self)
         try:
-            evaluation = custom_loss.evaluate(function, data, forward)
+            evaluation = custom_loss.evaluate(function, data, forward, backend=backend)
         finally:
             _losing.reset(inside)
         linear = custom_loss.backward_data(data, evaluation.gradients)
@@ -240,7 +247,8 @@ class Submission:
 
 def _merging(makers: Sequence[ForwardChunk]) -> Callable[[list[Any]], ForwardBackwardOutput]:
     """Joins the results of these chunks, without keeping their data."""
-    return functools.partial(merge, counts=[len(make.data) for make in makers])
+    trained = sum(trained_positions(make.data) for make in makers)
+    return functools.partial(merge, counts=[len(make.data) for make in makers], trained=trained)
 
 
 def _encode_all(makers: Sequence[ForwardChunk], wire: Wire) -> None:

@@ -152,6 +152,7 @@ class TrainingClient:
         loss_fn: custom_loss.CustomLossFn | LossHandle,
         *,
         loss_type_input: Literal["logprobs"] | None = None,
+        backend: custom_loss.Backend = "auto",
     ) -> APIFuture[ForwardBackwardOutput]:
         """Train with a loss written in Python.
 
@@ -160,9 +161,11 @@ class TrainingClient:
 
         Args:
             data: The batch; every datum needs `target_tokens`.
-            loss_fn: With torch: (data, logprobs) → (loss, metrics). Without torch it also returns
+            loss_fn: With torch: (data, logprobs) → (loss, metrics). With numpy it also returns
                 one gradient per datum. Or a handle of `ServiceClient.create_custom_loss`.
             loss_type_input: What the function gets; only `logprobs` exists.
+            backend: `torch` or `numpy`: what the logprobs are. `auto` takes torch where it is
+                installed, as code written for the official SDK expects.
 
         Returns:
             Future of the outputs; `loss:sum` is your loss.
@@ -170,12 +173,12 @@ class TrainingClient:
         Raises:
             InvalidInputError: An argument is wrong; nothing was sent.
         """
-        function = loss_function(loss_fn, loss_type_input)
+        function = loss_function(loss_fn, loss_type_input, backend)
         if isinstance(loss_fn, LossHandle):
             loss_fn.check(data, self._holder.session.session_id)
             if loss_fn.loss_id is not None:
                 return self.forward_backward(data, "custom", {"loss_id": loss_fn.loss_id})
-        return self._submission.custom(data, function)
+        return self._submission.custom(data, function, backend)
 
     async def forward_backward_custom_async(
         self,
@@ -183,15 +186,16 @@ class TrainingClient:
         loss_fn: custom_loss.CustomLossFn | LossHandle,
         *,
         loss_type_input: Literal["logprobs"] | None = None,
+        backend: custom_loss.Backend = "auto",
     ) -> APIFuture[ForwardBackwardOutput]:
         """Async form of `forward_backward_custom`."""
-        function = loss_function(loss_fn, loss_type_input)
+        function = loss_function(loss_fn, loss_type_input, backend)
         if isinstance(loss_fn, LossHandle):
             loss_fn.check(data, self._holder.session.session_id)
             if loss_fn.loss_id is not None:
                 config = {"loss_id": loss_fn.loss_id}
                 return await self.forward_backward_async(data, "custom", config)
-        return await self._submission.custom_async(data, function)
+        return await self._submission.custom_async(data, function, backend)
 
     def optim_step(
         self, optim_params: OptimParams | None = None, *, adam_params: AdamParams | None = None

@@ -33,6 +33,7 @@ class _Model:
     calls: dict[int, OperationFinished | None] = attrs.field(factory=dict)
     tokens: Tokens = attrs.field(factory=Tokens)
     loss: float | None = None
+    trained: int = 0
     metrics: dict[str, float] = attrs.field(factory=dict)
 
     def in_order(self) -> list[OperationFinished]:
@@ -52,6 +53,7 @@ class _Model:
         if event.operation == "forward_backward" and event.failure is None:
             if event.loss is not None:
                 self.loss = (self.loss or 0.0) + event.loss
+                self.trained += event.trained or 0
             self.metrics.update(event.metrics)
 
 
@@ -140,6 +142,7 @@ class Recorder:
             tokens=event.tokens.to_dict(),
             datums=event.datums,
             loss=event.loss,
+            loss_per_token=_per_token(event.loss, event.trained),
             metrics=event.metrics,
             request_id=event.request_id,
             seq_id=event.seq_id,
@@ -168,12 +171,14 @@ class Recorder:
             target=event.target,
             model=event.model,
             loss=model.loss,
+            loss_per_token=_per_token(model.loss, model.trained),
             metrics={**model.metrics, **event.metrics},
             tokens=model.tokens.to_dict(),
             seconds=round(now - model.began, 6),
             totals=self._ledger.totals(),
         )
-        model.began, model.tokens, model.loss, model.metrics = now, Tokens(), None, {}
+        model.began, model.tokens, model.metrics = now, Tokens(), {}
+        model.loss, model.trained = None, 0
 
     def _retry(self, event: RetryScheduled) -> None:
         self._waits.retried(event)
@@ -208,3 +213,7 @@ class Recorder:
         """Close the file."""
         self._waits.close()
         self._log.close()
+
+
+def _per_token(loss: float | None, trained: int | None) -> float | None:
+    return loss / trained if loss is not None and trained else None

@@ -216,6 +216,7 @@ class _Watched(Watch):
             tokens_out=tokens_out,
             datums=self._datums,
             loss=_loss(value),
+            trained=_trained(value),
             metrics=_metrics(value),
             request_id=call.request_id,
             seq_id=call.seq_id,
@@ -272,6 +273,13 @@ def _loss(value: Any) -> float | None:
         return float(value.loss)
     except (InvalidInputError, TypeError):
         return None
+
+
+def _trained(value: Any) -> int | None:
+    # A mean is per token already.
+    if isinstance(value, ForwardBackwardOutput) and "loss:sum" in value.metrics:
+        return value.trained
+    return None
 
 
 def _metrics(value: Any) -> dict[str, float]:

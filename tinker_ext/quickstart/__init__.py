@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tinker_ext.quickstart.data import animals
+from tinker_ext.quickstart.data import animals, conversations
 
-__all__ = ["animals"]
+__all__ = ["animals", "conversations"]

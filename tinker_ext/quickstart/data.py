@@ -36,6 +36,29 @@ def questions() -> tuple[Question, ...]:
     return tuple(Question(line[:cut], line[cut:].rstrip()) for line, cut in cuts)
 
 
+def conversations() -> tuple[list[dict[str, str]], ...]:
+    """Return the sentences as chats of one question and one answer.
+
+    Example:
+        >>> [message["content"] for message in conversations()[0]]
+        ['What does the cow say?', 'moo']
+    """
+    asked = {
+        "says": "What does the {animal} say?",
+        "eats": "What does the {animal} eat?",
+        "lives": "Where does the {animal} live?",
+        "likes": "What does the {animal} like to do?",
+    }
+    chats = []
+    for line in animals():
+        _, animal, verb, answer = line.rstrip(".\n").split(" ", 3)
+        question = asked[verb].format(animal=animal)
+        answer = answer.removeprefix("to ")
+        messages = (("user", question), ("assistant", answer))
+        chats.append([{"role": role, "content": text} for role, text in messages])
+    return tuple(chats)
+
+
 def data_for(tokenizer: Any) -> list[Datum]:
     """Return the sentences as training data: each token predicts the next one."""
     from tinker_ext.types import Datum, ModelInput

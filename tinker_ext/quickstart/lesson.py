@@ -31,7 +31,7 @@ class Step:
 
     Attributes:
         number: From 1.
-        loss: Mean over tokens, in nats.
+        loss: Loss per token, in nats.
         tokens_per_second: Since the first step.
         seconds_left: Estimate for the steps that remain.
     """
@@ -114,7 +114,7 @@ class Lesson:
                 waiting.append(self._trainer.forward_backward(self._data, "cross_entropy"))
                 self._trainer.optim_step(AdamParams(learning_rate=rate))
             if number >= AHEAD:
-                loss = waiting[number - AHEAD].result().loss / self.tokens_per_step
+                loss = waiting[number - AHEAD].result().loss_per_token
                 self.losses.append(loss)
                 done = len(self.losses)
                 spent = max(time.monotonic() - begin, 1e-9)

@@ -1,17 +1,28 @@
-"""The ten lines of Python behind the lesson, printed at its end and run by a test."""
+"""The lines of Python behind the lesson, with its options; printed at its end and run by a test."""
 
-TEN_LINES = """\
+from __future__ import annotations
+
+_LINES = """\
 from tinker_ext import AdamParams, Datum, ModelInput, SamplingParams, ServiceClient
 from tinker_ext.quickstart import animals  # 64 sentences
 
-trainer = ServiceClient(base_url="embedded").create_lora_training_client("tinker-ext/tiny", rank=16)
+service = ServiceClient(base_url={url!r})
+trainer = service.create_lora_training_client({model!r}, rank={rank}, seed={seed})
 text, ints = trainer.get_tokenizer(), ModelInput.from_ints
-data = [Datum(ints(t[:-1]), {"target_tokens": t[1:]}) for t in map(text.encode, animals())]
-for step in range(150):
-    loss = trainer.forward_backward(data, "cross_entropy")
-    trainer.optim_step(AdamParams(learning_rate=0.01 * (1 - step / 150))).result()
-print("loss", loss.result().loss, "saved as", trainer.save_state("animals").result().path)
+data = [Datum(ints(t[:-1]), {{"target_tokens": t[1:]}}) for t in map(text.encode, animals())]
+for step in range({steps}):
+    result = trainer.forward_backward(data, "cross_entropy")
+    trainer.optim_step(AdamParams(learning_rate={rate} * (1 - step / {steps}))).result()
+print(f"loss per token {{result.result().loss_per_token:.3f}}")  # .loss is the sum over all tokens
+print("saved as", trainer.save_state("animals").result().path)
 sampler = trainer.save_weights_and_get_sampling_client()
 reply = sampler.sample(ints(text.encode("The cow says")), 1, SamplingParams(max_tokens=5)).result()
 print(text.decode(reply.sequences[0].tokens))
+service.close("success").result()
 """
+
+
+def lines(*, url: str, model: str, steps: int, seed: int, rank: int, rate: float) -> str:
+    """Return the program that does what a lesson with these options did."""
+    program = _LINES.format(url=url, model=model, steps=steps, seed=seed, rank=rank, rate=rate)
+    return program.replace("'", '"')

@@ -90,7 +90,7 @@ def test_watch_follows_until_the_session_ends(tmp_path, capsys):
     def train():
         time.sleep(0.2)
         with log.open("a") as file:
-            file.write(json.dumps(step(2, 3.0)) + "\n")
+            file.write(json.dumps(step(2, 3.0, loss_per_token=0.03)) + "\n")
             file.write(json.dumps({"type": "session_end", "status": "success"}) + "\n")
 
     thread = threading.Thread(target=train)
@@ -98,8 +98,8 @@ def test_watch_follows_until_the_session_ends(tmp_path, capsys):
     assert run(["watch", str(log), "--interval", "0.05"]) == 0
     thread.join()
     assert capsys.readouterr().out.splitlines() == [
-        "step 1  loss 4  200 tokens/s",
-        "step 2  loss 3  200 tokens/s",
+        "step 1  loss (sum) 4  200 tokens/s",
+        "step 2  loss per token 0.03  200 tokens/s",
         "session ended: success",
     ]
 

@@ -1,12 +1,12 @@
-"""The lesson and the ten lines, on a server in this process."""
+"""The lesson and its program, on a server in this process."""
 
 import contextlib
 import io
 
 from tinker_ext import ServiceClient
 from tinker_ext.quickstart.data import animals, questions
-from tinker_ext.quickstart.lesson import Lesson
-from tinker_ext.quickstart.listing import TEN_LINES
+from tinker_ext.quickstart.lesson import LEARNING_RATE, RANK, Lesson
+from tinker_ext.quickstart.listing import lines
 
 
 def test_the_data_set_has_one_answer_to_each_question():
@@ -31,13 +31,16 @@ def test_a_short_lesson():
     assert restored.compared == lesson.tokens_per_step
 
 
-def test_ten_lines_are_ten_and_work():
-    """M36: the printed program is ten lines after its imports, and it runs as printed."""
-    lines = [line for line in TEN_LINES.splitlines() if line and "import" not in line]
-    assert len(lines) == 10
+def test_the_printed_program_is_the_lesson_with_its_options():
+    """M36: as printed it trains the same model with the same steps, seed and rate."""
+    options = {"url": "embedded", "model": "tinker-ext/tiny", "steps": 3, "seed": 5}
+    program = lines(**options, rank=RANK, rate=LEARNING_RATE)
+    assert max(map(len, program.splitlines())) <= 100
     printed = io.StringIO()
-    space = {}
     with contextlib.redirect_stdout(printed):
-        exec(TEN_LINES.replace("150", "3"), space)
+        exec(program, {})
     assert "saved as tinker://" in printed.getvalue()
-    assert max(map(len, TEN_LINES.splitlines())) <= 100
+    with ServiceClient(base_url="embedded") as service:
+        lesson = Lesson(service, steps=3, seed=5)
+        lesson.train(lambda step: None)
+    assert f"loss per token {lesson.losses[-1]:.3f}\n" in printed.getvalue()

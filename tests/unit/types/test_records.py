@@ -105,9 +105,9 @@ def test_loss_says_why_not(metrics):
 
 
 def test_output_has_no_field_loss():
-    """M13: the wire has three fields, `.loss` is not one of them."""
+    """M13: the wire has three fields, `.loss` is not one of them; the client counts positions."""
     names = [field.name for field in attrs.fields(types.ForwardBackwardOutput)]
-    assert names == ["loss_fn_output_type", "loss_fn_outputs", "metrics"]
+    assert names == ["loss_fn_output_type", "loss_fn_outputs", "metrics", "trained"]
 
 
 def test_parsed_path():

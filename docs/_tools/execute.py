@@ -1,0 +1,109 @@
+"""Run the code blocks of one page in order and print, as JSON, what each of them printed.
+
+Blocks of Python share one namespace, as cells of a notebook do; blocks of shell run between them
+in the same folder, and a block with a title becomes a file there. A picture that a block leaves
+(`*.svg`) is part of its output.
+
+    python docs/_tools/execute.py < blocks.json
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import inspect
+import io
+import json
+import linecache
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+EXAMPLE_URL = "http://127.0.0.1:8000"
+"""What the pages call a server; a live one takes its place when they are run."""
+
+
+def execute(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Run blocks of `language` and `text`; return `printed`, `pictures` and `error` of each."""
+    space: dict[str, Any] = {"__name__": "__main__"}
+    sys.modules["__main__"].__dict__.update(space)
+    space = sys.modules["__main__"].__dict__
+    needed = any(EXAMPLE_URL in block["text"] for block in blocks)
+    with contextlib.ExitStack() as stack:
+        url = stack.enter_context(_server()) if needed else EXAMPLE_URL
+        results = []
+        for block in blocks:
+            seen = _pictures()
+            text = block["text"].replace(EXAMPLE_URL, url)
+            if block["file"]:
+                Path(block["file"]).write_text(text, encoding="utf-8")
+                printed, error = "", None
+            else:
+                run = _python if block["language"] == "python" else _shell
+                printed, error = run(text, block["name"], space)
+            new = [name for name, made in _pictures().items() if seen.get(name) != made]
+            results.append(
+                {
+                    "printed": printed.replace(url, EXAMPLE_URL),
+                    "pictures": [Path(name).read_text(encoding="utf-8") for name in new],
+                    "error": error,
+                }
+            )
+            if error:
+                break
+        return results
+
+
+@contextlib.contextmanager
+def _server() -> Any:
+    from tinker_ext.mock import Server
+
+    with Server() as server:
+        yield server.url
+
+
+def _pictures() -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in sorted(Path.cwd().glob("*.svg"))}
+
+
+def _python(text: str, name: str, space: dict[str, Any]) -> tuple[str, str | None]:
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            code = compile(text, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            value = eval(code, space)
+            if inspect.iscoroutine(value):
+                asyncio.run(value)
+    except BaseException:
+        return printed.getvalue(), traceback.format_exc()
+    return printed.getvalue(), None
+
+
+def _shell(text: str, name: str, space: dict[str, Any]) -> tuple[str, str | None]:
+    done = subprocess.run(
+        ["bash", "-euc", text],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        stdin=subprocess.DEVNULL,
+    )
+    problem = f"{text}\nexit code {done.returncode}\n{done.stderr}" if done.returncode else None
+    return done.stdout, problem
+
+
+def main() -> None:
+    """Read blocks from stdin, write results to stdout and nothing else."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    sys.path.insert(0, "")  # files that a page wrote can be imported by it
+    sys.path.insert(0, "")  # files that a page wrote can be imported by it
+    os.dup2(2, 1)  # what other programs print must not come between
+    json.dump(execute(json.load(sys.stdin)), out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The code blocks of a page: which there are, and the page with what they print under them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
+
+# `console` shows what a person types on another machine, `text` is not a program.
+RUNNABLE = {"python", "bash"}
+SHOWN = {"console", "diff", "text", "yaml", "json", "toml"}
+
+LONGEST = 60
+"""Lines of output that a page shows of one block."""
+
+
+class SnippetError(Exception):
+    """A block of a page failed; the message says which and how."""
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """Return the language and the text of each code block."""
+    return [(match[1], match[3]) for match in FENCE.finditer(text)]
+
+
+def program(text: str) -> str:
+    """Return the Python of a page as one program, since later blocks go on from earlier ones."""
+    return "\n\n".join(code for language, code in blocks(text) if language == "python")
+
+
+def outputs(name: str, text: str) -> list[dict[str, Any]]:
+    """Run the blocks of a page in a process and a folder of their own.
+
+    Args:
+        name: The page, for tracebacks.
+        text: Its Markdown.
+
+    Returns:
+        What each runnable block printed, in order.
+
+    Raises:
+        SnippetError: A block ended with an error.
+    """
+    found = [
+        {
+            "language": match[1],
+            "file": _file(match[2]),
+            "text": match[3],
+            "name": f"{name}:{_line(text, match.start())}",
+        }
+        for match in FENCE.finditer(text)
+        if match[1] in RUNNABLE
+    ]
+    if not found:
+        return []
+    env = {key: value for key, value in os.environ.items() if not key.startswith("TINKER_")}
+    env |= {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}",
+        "COLUMNS": "88",
+        "NO_COLOR": "1",
+    }
+    with tempfile.TemporaryDirectory(prefix="tinker-ext-page-") as place:
+        env["HOME"] = place  # no key or setting of whoever builds the pages
+        done = subprocess.run(
+            [sys.executable, str(HERE / "execute.py")],
+            input=json.dumps(found),
+            cwd=place,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+    if done.returncode or not done.stdout:
+        raise SnippetError(f"{name}: {done.stderr[-3000:]}")
+    results: list[dict[str, Any]] = json.loads(done.stdout)
+    for block, result in zip(found, results, strict=False):
+        if result["error"]:
+            raise SnippetError(f"{block['name']}: {result['error'][-3000:]}")
+    if "Traceback (most recent call last)" in done.stderr:
+        raise SnippetError(f"{name}: at its end: {done.stderr[-3000:]}")
+    return results
+
+
+def shown(text: str, results: list[dict[str, Any]]) -> str:
+    """Return a page with the output of each block under it."""
+    left = iter(results)
+
+    def with_output(match: re.Match[str]) -> str:
+        if match[1] not in RUNNABLE:
+            return match[0]
+        result = next(left)
+        return match[0] + _output(result["printed"]) + "".join(map(_figure, result["pictures"]))
+
+    return FENCE.sub(with_output, text)
+
+
+def _output(printed: str) -> str:
+    lines = printed.rstrip().splitlines()
+    if not lines:
+        return ""
+    if len(lines) > LONGEST:
+        lines = [*lines[: LONGEST - 1], f"… {len(lines) - LONGEST + 1} more lines"]
+    # More backticks than any line of it has.
+    return "\n\n````{ .text .output }\n" + "\n".join(lines) + "\n````\n"
+
+
+def _figure(svg: str) -> str:
+    flat = " ".join(line.strip() for line in svg.splitlines())
+    return f'\n\n<figure class="output" markdown="0">{flat}</figure>\n'
+
+
+def _file(options: str) -> str | None:
+    """Return the name of a block that is a file: `python title="test_loop.py"`."""
+    named = re.search(r'title="([\w.]+)"', options)
+    return named[1] if named else None
+
+
+def _line(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 2

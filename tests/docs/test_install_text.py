@@ -1,0 +1,48 @@
+"""M51: what we tell people to type works today, and changes in one place when that does."""
+
+import re
+import tomllib
+
+import pytest
+
+from docs._tools import snippets
+from tinker_ext._extras import NEEDS, PUBLISHED
+
+ROOT = snippets.HERE.parents[1]
+TEXTS = [
+    *[ROOT / name for name in ("README.md", "CONTRIBUTING.md", "docs/llms.txt")],
+    *sorted((ROOT / "docs").glob("**/*.md")),
+    *sorted((ROOT / "tinker_ext").glob("**/*.py")),
+]
+
+
+def test_nobody_is_sent_to_an_index_that_has_no_package():
+    """M51: `pip install tinker-ext` is written where it works."""
+    pattern = re.compile(r"pip install (-\S+ )*'?tinker-ext(?!\[all\] @)")
+    if not PUBLISHED:
+        for path in TEXTS:
+            if path.name != "_extras.py":
+                assert not pattern.search(path.read_text(encoding="utf-8")), path
+    assert ("not on a package index" in (ROOT / "README.md").read_text()) is not PUBLISHED
+    assert ("not on a package index" in (ROOT / "docs/install.md").read_text()) is not PUBLISHED
+
+
+def test_the_extras_are_what_the_hints_name():
+    """M39: packages in hints and in the table of extras are those of pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = {
+        name: tuple(re.split(r"[><=]", line)[0] for line in lines)
+        for name, lines in project["optional-dependencies"].items()
+    }
+    assert {name: sorted(extras[name]) for name in NEEDS} == {
+        name: sorted(packages) for name, packages in NEEDS.items()
+    }
+    (everything,) = project["optional-dependencies"]["all"]
+    named = set(re.search(r"\[(.+)\]", everything)[1].split(","))
+    assert named == set(extras) - {"torch", "test", "all"}
+
+
+@pytest.mark.parametrize("extra", [*NEEDS, "all", "test"])
+def test_the_page_lists_every_extra(extra):
+    """M39: what can be chosen, and what it is for."""
+    assert f"`{extra}`" in (ROOT / "docs" / "install.md").read_text(encoding="utf-8")

@@ -1,0 +1,32 @@
+"""What to type to get an optional part of the package; the one place that knows how it is got."""
+
+from __future__ import annotations
+
+PUBLISHED = False
+"""Whether the package can be had from an index by its name. README and docs/install.md say the
+same; `tests/docs/test_install_text.py` holds them together."""
+
+NEEDS = {
+    "cli": ("click", "rich"),
+    "server": ("jsonschema-rs", "uvicorn"),
+    "ui": ("click", "rich", "starlette", "uvicorn"),
+    "proto": ("protobuf", "zstandard"),
+    "otel": ("opentelemetry-api",),
+    "hf": ("huggingface-hub",),
+    "chat": ("jinja2",),
+    "torch": ("torch",),
+}
+"""The packages behind each extra."""
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that brings an extra, however the package itself was installed.
+
+    Example:
+        >>> how_to_install("cli")
+        'pip install click rich'
+    """
+    if PUBLISHED:
+        return f"pip install 'tinker-ext[{extra}]'"
+    found = NEEDS.get(extra) or [p for name, ps in NEEDS.items() if name != "torch" for p in ps]
+    return f"pip install {' '.join(dict.fromkeys(found))}"
