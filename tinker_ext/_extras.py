@@ -14,6 +14,7 @@ NEEDS = {
     "otel": ("opentelemetry-api",),
     "hf": ("huggingface-hub",),
     "chat": ("jinja2",),
+    "fleet": ("redis",),
     "torch": ("torch",),
 }
 """The packages behind each extra."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import notebooks
@@ -17,6 +18,7 @@ REPOSITORY = "https://github.com/tinker-ext/tinker-ext/blob/main"
 def pages() -> dict[str, str]:
     """Return the text of each page by its path."""
     made = {f"reference/{page.path}.md": page.text() for page in REFERENCE}
+    made["reference/more.md"] += "".join(f"\n::: tinker_ext.{name}\n" for name in _left_over())
     made["reference/types.md"] = other_types()
     made["reference/command-line.md"] = command_line()
     made["reference/operations.md"] = operations()
@@ -122,6 +124,14 @@ REFERENCE = (
         _all_of("tinker_api"),
     ),
 )
+
+
+def _left_over() -> list[str]:
+    """Return the public names that no page above has; modules have pages of their own."""
+    shown = {name.rpartition(".")[2] for page in REFERENCE for name in page.names}
+    package = import_module("tinker_ext")
+    names = (name for name in package.__all__ if name not in shown)
+    return [name for name in names if not isinstance(getattr(package, name), ModuleType)]
 
 
 def other_types() -> str:

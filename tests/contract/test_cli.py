@@ -211,7 +211,7 @@ def test_download(which, trained, tell, show, tmp_path):
     """M37: the files of a checkpoint in a directory named after it; --force replaces it."""
     path = getattr(trained, which)
     done = tell("checkpoint", "download", path, "-o", "models")
-    name = path.removeprefix("tinker://").replace("/", "_")
+    name = path.removeprefix("tinker://").replace("/", "_").replace(":", "_")
     folder = tmp_path / "models" / name
     assert done == {
         "checkpoint_path": path,
@@ -299,6 +299,9 @@ def test_push_hf(trained, tell, monkeypatch):
     calls = []
 
     class HfApi:
+        def whoami(self):
+            return {"name": "me", "orgs": []}
+
         def create_repo(self, repo_id, **options):
             calls.append(("create", repo_id, options))
             return types.SimpleNamespace(repo_id=f"me/{repo_id}")
@@ -331,7 +334,31 @@ def test_push_hf_without_the_library(trained, show, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     code, _, err = show("checkpoint", "push-hf", trained.first)
     assert code == 1
-    assert "tinker-ext[hf]" in err
+    assert "pip install huggingface-hub" in err
+
+
+@pytest.mark.parametrize(
+    ("who", "repo", "said"),
+    [
+        (PermissionError("401: no token"), "me/x", "Log in with `hf auth login`"),
+        ({"name": "me", "orgs": [{"name": "lab"}]}, "you/x", "You can write to: me/x, lab/x."),
+    ],
+)
+def test_push_hf_checks_before_it_exports(trained, show, server, monkeypatch, who, repo, said):
+    """M36: a missing login or right is told at once, and nothing was exported for it."""
+
+    class HfApi:
+        def whoami(self):
+            if isinstance(who, Exception):
+                raise who
+            return who
+
+    monkeypatch.setitem(sys.modules, "huggingface_hub", types.SimpleNamespace(HfApi=HfApi))
+    before = len(server.log.requests("save_weights*"))
+    code, _, err = show("checkpoint", "push-hf", trained.first, "-r", repo)
+    assert code == 1
+    assert said in err
+    assert len(server.log.requests("save_weights*")) == before
 
 
 def test_model_list(tell, show):
@@ -475,3 +502,29 @@ def test_watch_a_run_id(trained, tell, show):
     seen = tell("watch", trained.run)
     assert seen["run"]["training_run_id"] == trained.run
     assert "weights/first" in show("watch", trained.run, "--once")[1]
+
+
+@pytest.mark.parametrize("source", ["first", "sampler", None])
+def test_sample(tell, trained, source):
+    """M36: from a checkpoint of either kind or a base model; the same seed says the same."""
+    model = MODEL if source is None else getattr(trained, source)
+    words = ("sample", model, "The cow says", "-n", "2", "--max-tokens", "5", "--seed", "3")
+    said = tell(*words)
+    assert said["model"] == model
+    assert said["prompt_tokens"] == len("The cow says")
+    assert [sample["stop_reason"] for sample in said["samples"]] == ["length"] * 2
+    assert tell(*words) == said
+
+
+def test_sample_of_a_message_uses_the_chat_template(tell):
+    """M32 M36: `--chat` puts the message into the model's own form."""
+    said = tell("sample", MODEL, "--chat", "Hi", "--max-tokens", "1", "--temperature", "0")
+    form = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
+    plain = form.replace("<|im_start|>", "§").replace("<|im_end|>", "§")
+    assert said["prompt_tokens"] == len(plain)
+
+
+def test_sample_of_what_is_not_a_checkpoint(capsys):
+    """M36: the error says what a path looks like, before anything is sent."""
+    assert run(["sample", "tinker://nonsense", "text"]) == 1
+    assert "is not the path of a checkpoint" in capsys.readouterr().err

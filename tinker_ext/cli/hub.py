@@ -50,20 +50,23 @@ def command(
 ) -> None:
     """Upload a checkpoint to the Hugging Face Hub as a PEFT adapter.
 
-    You must be logged in there: `hf auth login`, or HF_TOKEN.
+    You must be logged in there: `hf auth login`, or HF_TOKEN. Who you are, whether you may write
+    to REPO and whether the checkpoint exists is checked before anything is exported.
     """
     api = _hub()
     screen = screen_of(context)
+    _check_access(api, repo)
+    card = _card(screen, path)
     with tempfile.TemporaryDirectory(prefix="tinker-ext-") as temporary:
         folder = Path(temporary) / directory_name(path)
         download(screen, path, folder)
         if not (folder / "adapter_config.json").exists():
             raise CommandError(
-                f"{path} has no adapter_config.json, so it is no PEFT adapter",
+                f"{path} has no adapter_config.json, so it is not a PEFT adapter",
                 "`tinker-ext checkpoint download` fetches the files as they are.",
             )
         if not no_model_card and not (folder / "README.md").exists():
-            (folder / "README.md").write_text(_card(screen, path), encoding="utf-8")
+            (folder / "README.md").write_text(card, encoding="utf-8")
         made: Any = api.create_repo(
             repo or repository_name(path), private=not public, exist_ok=True
         )
@@ -90,6 +93,31 @@ def _hub() -> Any:
     except ImportError:
         raise CommandError("uploading needs huggingface_hub", how_to_install("hf")) from None
     return HfApi()
+
+
+def _check_access(api: Any, repo: str | None) -> None:
+    """Refuse an upload that would fail after minutes of export and download.
+
+    Raises:
+        CommandError: Nobody is logged in, or the repository belongs to somebody else.
+    """
+    try:
+        who = api.whoami()
+    except Exception as error:
+        # The hub library raises many unrelated classes; all mean that it does not know us.
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise CommandError(
+            f"the Hugging Face Hub does not let you in: {reason}",
+            "Log in with `hf auth login`, or set HF_TOKEN. Nothing was exported.",
+        ) from None
+    owner, _, name = (repo or "").rpartition("/")
+    yours = [str(who.get("name")), *(str(group.get("name")) for group in who.get("orgs") or ())]
+    if owner and owner not in yours:
+        raise CommandError(
+            f"{who.get('name')} cannot write to {repo} on the Hugging Face Hub",
+            f"You can write to: {', '.join(f'{each}/{name}' for each in yours)}. "
+            "Nothing was exported.",
+        )
 
 
 def repository_name(path: str) -> str:

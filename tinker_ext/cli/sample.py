@@ -68,8 +68,8 @@ def command(
             max_tokens=max_tokens,
             temperature=temperature,
             top_p=top_p,
-            **({"stop": list(stop)} if stop else {}),
-            **({"seed": seed} if seed is not None else {}),
+            stop=list(stop) or None,
+            seed=seed,
         )
         reply = sampler.sample(ModelInput.from_ints(tokens), num_samples, params).result()
     samples: list[dict[str, Any]] = [

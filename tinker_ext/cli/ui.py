@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from tinker_ext._extras import how_to_install
 from tinker_ext.cli.failures import CommandError
 from tinker_ext.cli.lazy import Command, screen_of
 
@@ -56,7 +57,7 @@ def command(
         from tinker_ext.ui import app
     except ImportError as error:
         raise CommandError(
-            f"the page needs {error.name}", "Install it with: pip install 'tinker-ext[ui]'"
+            f"the page needs {error.name}", f"Install it with: {how_to_install('ui')}"
         ) from None
     token = token or secrets.token_urlsafe(18)
     listening = _listen(host, port)

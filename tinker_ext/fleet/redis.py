@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import orjson
 
+from tinker_ext._extras import how_to_install
 from tinker_ext.errors import ConfigurationError
 from tinker_ext.fleet.store import (
     LAYOUT,
@@ -171,7 +172,7 @@ class RedisStore:
             from redis.retry import Retry
         except ImportError:
             raise ConfigurationError(
-                "A fleet on redis:// needs the redis package: pip install 'tinker-ext[fleet]'."
+                f"A fleet on redis:// needs the redis package: {how_to_install('fleet')}."
             ) from None
         self.place = without_password(url)
         self._errors = redis.exceptions
