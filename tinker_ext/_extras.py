@@ -14,6 +14,7 @@ NEEDS = {
     "otel": ("opentelemetry-api",),
     "hf": ("huggingface-hub",),
     "chat": ("jinja2",),
+    "progress": ("tqdm",),
     "fleet": ("redis",),
     "torch": ("torch",),
 }

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+from tinker_ext._extras import how_to_install
+
 _HELD = re.compile(r"queue state (?!active)(\w+)(?:, reason: (.*?))?\)?$")
 LOOK_SECONDS = 0.2
 
@@ -97,7 +99,7 @@ def _bar_class() -> Any:
         from tqdm.auto import tqdm
     except ImportError:
         raise ImportError(
-            "A progress bar needs tqdm. Install it with: pip install 'tinker-ext[progress]'",
+            f"A progress bar needs tqdm. Install it with: {how_to_install('progress')}",
             name="tqdm",
         ) from None
     return tqdm

@@ -247,7 +247,7 @@ def test_download_checks_the_digest_it_is_given(trained, show, tmp_path):
 
 def test_download_uses_nothing_of_another_version(trained, tell, tmp_path):
     """F29: files that an earlier download left are not taken for those of this one."""
-    name = trained.second.removeprefix("tinker://").replace("/", "_")
+    name = trained.second.removeprefix("tinker://").replace("/", "_").replace(":", "_")
     left = tmp_path / "versions" / f".{name}.partial"
     left.mkdir(parents=True)
     (left / "archive.tar.gz").write_bytes(b"of another version")
@@ -267,7 +267,7 @@ def test_one_download_of_a_checkpoint_at_a_time(trained, show, tmp_path):
     """F29: a second one into the same directory is refused in words."""
     from tinker_ext.downloads import alone
 
-    name = trained.second.removeprefix("tinker://").replace("/", "_")
+    name = trained.second.removeprefix("tinker://").replace("/", "_").replace(":", "_")
     (tmp_path / "twice").mkdir()
     with alone(tmp_path / "twice" / f".{name}.partial"):
         code, _, err = show("checkpoint", "download", trained.second, "-o", "twice")
