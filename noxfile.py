@@ -212,6 +212,21 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
+def mutation(session: nox.Session) -> None:
+    """Plant 30 bugs in the core and see which the tests catch.
+
+    `-- --bugs 300` for the long form, `-- --since REV` for the lines of a change.
+    """
+    python = environment(
+        session,
+        "mutation",
+        ["-e", ".[all,test]", *TOOLS, "coverage>=7.6", "pytest-cov>=6"],
+        fast=True,
+    )
+    session.run(python, "tests/mutation/run.py", *session.posargs)
+
+
+@nox.session
 def soak(session: nox.Session) -> None:
     """100,000 queued samples for a while; `-- --minutes 30` for the long form."""
     options = session.posargs or ["--minutes", "3"]

@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import httpx
+from given_back import watched
 from virtual_clock import VirtualClockLoop, run_virtual
 
 from tinker_ext import AdamParams, Datum, ModelInput, ServiceClient
+from tinker_ext.core.deadline import deadline as deadline
 from tinker_ext.core.loop import InlineRuntime
 from tinker_ext.mock import App, Settings, create_app
 
@@ -42,8 +44,8 @@ def server(**settings: Any) -> App:
 def client(app: Any, **options: Any) -> ServiceClient:
     """A client of an application, on the running loop."""
     options.setdefault("api_key", "tml-test")
+    options.setdefault("base_url", "http://server.test")
     return ServiceClient(
-        base_url="http://server.test",
         transport=app if isinstance(app, httpx.AsyncBaseTransport) else httpx.ASGITransport(app),
         rng=random.Random(7),
         _runtime=InlineRuntime(asyncio.get_running_loop()),
@@ -52,12 +54,15 @@ def client(app: Any, **options: Any) -> ServiceClient:
 
 
 def run(scenario: Callable[[], Awaitable[T]]) -> T:
-    """Run a scenario on a fresh virtual clock."""
+    """Run a scenario on a fresh virtual clock; what its clients took they must have given back."""
 
     async def main() -> T:
         return await scenario()
 
-    return run_virtual(main())
+    with watched() as taken:
+        result = run_virtual(main())
+    assert taken.left() == []
+    return result
 
 
 def seqs(app: App, model_id: str) -> list[int | None]:

@@ -28,6 +28,10 @@ class DeadlockError(RuntimeError):
     """Nothing is ready, no timer is set and no thread can wake the loop: it would wait forever."""
 
 
+class HaltedError(RuntimeError):
+    """Somebody stopped the loop with `VirtualClockLoop.halt`."""
+
+
 class _JumpingSelector(selectors.BaseSelector):
     """Never blocks for a timer: asks the real selector what is ready now, else moves the clock."""
 
@@ -76,9 +80,15 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         super().__init__(self._jumper)
         # asyncio treats timers within this distance as due together; the jump must reach it.
         self._clock_resolution = 1e-9
+        self.halted: str | None = None
 
     def time(self) -> float:
         return self._jumper.now
+
+    def halt(self, reason: str) -> None:
+        """End the run with `HaltedError`: no code under test can catch that and go on."""
+        self.halted = reason
+        self.stop()
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
         """Run in a thread as usual, but hold the clock still until the thread is done."""
@@ -104,12 +114,17 @@ def run_virtual(coro: Coroutine[Any, Any, T], seed: int = 0) -> T:
 
     Raises:
         DeadlockError: Every task waits and no timer is left.
+        HaltedError: The run was stopped from inside.
     """
     random.seed(seed)
     loop = VirtualClockLoop()
     try:
         asyncio.set_event_loop(loop)
         return loop.run_until_complete(coro)
+    except RuntimeError:
+        if loop.halted is not None:
+            raise HaltedError(loop.halted) from None
+        raise
     finally:
         try:
             _cancel_all(loop)

@@ -1,0 +1,101 @@
+"""Everything a client takes it gives back: slots of lanes, bytes of budgets, places in lists.
+
+`watched` notes every such thing that is made while it is in force; `left` says what of it is still
+taken. Whatever a test did to its clients, nothing may be: a slot given back twice shows too, as a
+negative number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+# Class → what is wrong with one of it, None when nothing is.
+Check = Callable[[Any, int], str | None]
+
+
+def _lane(queue: Any, _: int) -> str | None:
+    if queue.held or queue.waiting:
+        return f"a lane holds {queue.held} slots, {queue.waiting} wait for one"
+    return None
+
+
+def _bytes(budget: Any, size: int) -> str | None:
+    return None if budget.left == size else f"a budget of {size} bytes has {budget.left} left"
+
+
+def _in_flight(entries: Any, _: int) -> str | None:
+    return f"{len(entries)} operations are noted as in flight" if len(entries) else None
+
+
+def _samples(pool: Any, _: int) -> str | None:
+    if pool.in_flight or pool.queued:
+        return f"{pool.in_flight} samples in flight, {pool.queued} queued"
+    return None
+
+
+def _completions(poller: Any, _: int) -> str | None:
+    waiting = getattr(poller, "waiting", getattr(poller, "_waiting", ()))
+    if waiting or poller._task is not None:
+        return f"{len(waiting)} wait for batched completion, task {poller._task}"
+    return None
+
+
+CHECKS: dict[str, Check] = {
+    "FairQueue": _lane,
+    "ByteBudget": _bytes,
+    "InFlight": _in_flight,
+    "SamplePool": _samples,
+    "Completions": _completions,
+}
+PLACES = {
+    "FairQueue": "tinker_ext._transport.limits",
+    "ByteBudget": "tinker_ext._transport.limits",
+    "InFlight": "tinker_ext.core.in_flight",
+    "SamplePool": "tinker_ext.core.sample_pool",
+    "Completions": "tinker_ext.core.completions",
+}
+
+
+class Taken:
+    """What was made, and what of it is still taken."""
+
+    def __init__(self) -> None:
+        self._made: list[tuple[str, Any, int]] = []
+
+    def note(self, name: str, thing: Any, size: int) -> None:
+        """Remember one."""
+        self._made.append((name, thing, size))
+
+    def left(self) -> list[str]:
+        """What is still taken, in words."""
+        found = (CHECKS[name](thing, size) for name, thing, size in self._made)
+        return [text for text in found if text is not None]
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[Taken]:
+    """Note everything that is made inside the block."""
+    taken = Taken()
+    undo: list[tuple[type, Any]] = []
+    try:
+        for name, place in PLACES.items():
+            __import__(place)
+            cls = getattr(sys.modules[place], name, None) or sys.modules[place].Book
+            undo.append((cls, cls.__init__))
+            cls.__init__ = _noting(name, cls.__init__, taken)
+        yield taken
+    finally:
+        for cls, original in undo:
+            cls.__init__ = original
+
+
+def _noting(name: str, original: Any, taken: Taken) -> Any:
+    def made(self: Any, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
+        size = arguments[0] if arguments and isinstance(arguments[0], int) else 0
+        taken.note(name, self, size)
+
+    return made

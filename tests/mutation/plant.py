@@ -1,0 +1,286 @@
+"""Bugs that can be planted in a source file: where, what kind, and the text that makes it."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import attrs
+
+ROOT = Path(__file__).resolve().parents[2]
+# Folders and files of the package that are not its core: servers, tools and faces.
+NOT_CORE = ("mock", "conform", "cli", "compat", "quickstart", "ui", "fleet", "__main__.py")
+GIVES_BACK = (
+    "release",
+    "cancel",
+    "close",
+    "aclose",
+    "discard",
+    "clear",
+    "pop",
+    "popleft",
+    "remove",
+    "unlink",
+    "gave_up",
+    "ended",
+    "forget",
+    "set",
+    "settle",
+    "resolve",
+)
+
+
+@attrs.frozen
+class Bug:
+    """One change of one place.
+
+    Attributes:
+        path: File, relative to the root.
+        line: Where; the tests that reach it judge the bug.
+        kind: Name of the operator.
+        start: Offset of the replaced bytes in the file.
+        end: Offset behind them.
+        text: What stands there instead.
+        was: What stood there.
+    """
+
+    path: str
+    line: int
+    kind: str
+    start: int
+    end: int
+    text: str
+    was: str
+
+    def planted(self, source: bytes) -> bytes:
+        """The file with the bug in it."""
+        return source[: self.start] + self.text.encode() + source[self.end :]
+
+    @property
+    def name(self) -> str:
+        """A line for a report, the same in every run."""
+        was, text = (" ".join(part.split())[:60] for part in (self.was, self.text))
+        return f"{self.path}:{self.line} {self.kind}: {was!r} -> {text!r}"
+
+
+class _File:
+    """A parsed file, and how to cut pieces out of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path.relative_to(ROOT))
+        self.source = path.read_bytes()
+        self.tree = ast.parse(self.source)
+        self._starts = [0]
+        for line in self.source.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+        for parent in ast.walk(self.tree):
+            for child in ast.iter_child_nodes(parent):
+                child.parent = parent  # type: ignore[attr-defined]
+
+    def offset(self, line: int, column: int) -> int:
+        return self._starts[line - 1] + column
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        assert isinstance(node, (ast.expr, ast.stmt, ast.ExceptHandler))
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return (
+            self.offset(node.lineno, node.col_offset),
+            self.offset(node.end_lineno, node.end_col_offset),
+        )
+
+    def text(self, node: ast.AST) -> str:
+        start, end = self.span(node)
+        return self.source[start:end].decode()
+
+    def bug(self, node: ast.AST, kind: str, text: str) -> Bug:
+        start, end = self.span(node)
+        line = getattr(node, "lineno", 0)
+        return Bug(self.path, line, kind, start, end, text, self.source[start:end].decode())
+
+
+Operator = Callable[[_File, ast.AST], Iterator[Bug]]
+
+_OTHER: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+    ast.In: "not in",
+    ast.NotIn: "in",
+}
+
+
+def comparison(file: _File, node: ast.AST) -> Iterator[Bug]:
+    """`<` for `<=`, `is not` for `is`."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        left, right = file.text(node.left), file.text(node.comparators[0])
+        other = _OTHER[type(node.ops[0])]
+        yield file.bug(node, "comparison", f"({left} {other} {right})")
+
+
+def boolean(file: _File, node: ast.AST) -> Iterator[Bug]:
+    """`or` for `and`, a condition turned round, True for False."""
+    if isinstance(node, ast.BoolOp):
+        word = " or " if isinstance(node.op, ast.And) else " and "
+        yield file.bug(node, "boolean", "(" + word.join(map(file.text, node.values)) + ")")
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield file.bug(node, "boolean", f"bool({file.text(node.operand)})")
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield file.bug(node, "boolean", str(not node.value))
+
+
+def constant(file: _File, node: ast.AST) -> Iterator[Bug]:
+    """Another number."""
+    if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
+        return
+    if isinstance(node.value, int):
+        yield file.bug(node, "constant", str(node.value + 1))
+    elif isinstance(node.value, float):
+        yield file.bug(node, "constant", repr(node.value * 2 or 1.0))
+
+
+def removed_statement(file: _File, node: ast.AST) -> Iterator[Bug]:
+    """A call, an assignment to an attribute or an early end that is not made."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, (ast.Call, ast.Await)):
+        if _gives_back(node.value) is None:
+            yield file.bug(node, "removed statement", "pass")
+    elif isinstance(node, ast.Assign | ast.AugAssign):
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        if isinstance(target, ast.Attribute | ast.Subscript):
+            yield file.bug(node, "removed statement", "pass")
+    elif isinstance(node, ast.Raise | ast.Continue | ast.Break):
+        yield file.bug(node, "removed statement", "pass")
+    if isinstance(node, ast.Return) and isinstance(getattr(node, "parent", None), ast.If):
+        yield file.bug(node, "removed statement", "pass")
+
+
+def _gives_back(node: ast.expr) -> str | None:
+    """The name of a call that gives something back."""
+    call = node.value if isinstance(node, ast.Await) else node
+    if not isinstance(call, ast.Call):
+        return None
+    function = call.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name if any(name.lstrip("_").startswith(word) for word in GIVES_BACK) else None
+
+
+def removed_release(file: _File, node: ast.AST) -> Iterator[Bug]:
+    """Something that is not given back, a shield that is gone."""
+    if isinstance(node, ast.Expr) and _gives_back(node.value) is not None:
+        yield file.bug(node, "removed release", "pass")
+    elif isinstance(node, ast.Call) and file.text(node.func).endswith("shield") and node.args:
+        yield file.bug(node, "removed shield", file.text(node.args[0]))
+
+
+def swapped_arguments(file: _File, node: ast.AST) -> Iterator[Bug]:
+    """Two arguments in the wrong order."""
+    if not isinstance(node, ast.Call) or len(node.args) < 2:
+        return
+    first, second = node.args[:2]
+    if isinstance(first, ast.Starred) or isinstance(second, ast.Starred):
+        return
+    if file.text(node.func) in ("isinstance", "getattr", "setattr", "issubclass", "cast"):
+        return
+    start, end = file.span(node)
+    a, b = file.span(first), file.span(second)
+    whole = file.source
+    text = whole[start : a[0]] + whole[slice(*b)] + whole[a[1] : b[0]] + whole[slice(*a)]
+    yield file.bug(node, "swapped arguments", (text + whole[b[1] : end]).decode())
+
+
+def wider_except(file: _File, node: ast.AST) -> Iterator[Bug]:
+    """Errors that are caught although they should pass."""
+    if not isinstance(node, ast.ExceptHandler) or node.type is None:
+        return
+    was = file.text(node.type)
+    if was not in ("Exception", "BaseException"):
+        start, end = file.span(node.type)
+        yield Bug(file.path, node.lineno, "wider except", start, end, "Exception", was)
+
+
+OPERATORS: tuple[Operator, ...] = (
+    comparison,
+    boolean,
+    constant,
+    removed_statement,
+    removed_release,
+    swapped_arguments,
+    wider_except,
+)
+
+
+def core_files(root: Path = ROOT) -> list[Path]:
+    """The hand-written files of the core."""
+    package = root / "tinker_ext"
+    return [
+        path
+        for path in sorted(package.rglob("*.py"))
+        if path.relative_to(package).parts[0] not in NOT_CORE
+    ]
+
+
+def bugs_of(path: Path) -> list[Bug]:
+    """Every bug that can be planted in a file."""
+    file = _File(path)
+    return [
+        bug
+        for node in ast.walk(file.tree)
+        if not _is_typing(node)
+        for operator in OPERATORS
+        for bug in operator(file, node)
+        if not _unchanging(node)
+    ]
+
+
+def drawn(bugs: list[Bug], count: int, seed: int) -> list[Bug]:
+    """So many bugs by seed, kinds in equal parts as far as there are any."""
+    rng = random.Random(f"mutation {seed}")
+    by_kind: dict[str, list[Bug]] = {}
+    for bug in bugs:
+        by_kind.setdefault(bug.kind, []).append(bug)
+    for group in by_kind.values():
+        rng.shuffle(group)
+    kinds = sorted(by_kind)
+    chosen: list[Bug] = []
+    while len(chosen) < count and any(by_kind.values()):
+        for kind in kinds:
+            if by_kind[kind] and len(chosen) < count:
+                chosen.append(by_kind[kind].pop())
+    return chosen
+
+
+def _is_typing(node: ast.AST) -> bool:
+    """Whether a node is part of an annotation or of `if TYPE_CHECKING`."""
+    while node is not None:
+        parent = getattr(node, "parent", None)
+        if isinstance(parent, ast.If) and getattr(parent.test, "id", "") == "TYPE_CHECKING":
+            return True
+        if isinstance(parent, ast.AnnAssign | ast.arg) and node is parent.annotation:
+            return True
+        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef) and node is parent.returns:
+            return True
+        node = parent
+    return False
+
+
+def _unchanging(node: ast.AST) -> bool:
+    """Whether a change would only show in what is logged, asserted or printed of an object."""
+    while node is not None:
+        if isinstance(node, ast.Assert):
+            return True
+        if isinstance(node, ast.FunctionDef) and node.name in ("__repr__", "__str__"):
+            return True
+        if isinstance(node, ast.Call):
+            function = node.func
+            owner = getattr(function, "value", None)
+            if isinstance(owner, ast.Name) and owner.id in ("log", "logger", "warnings"):
+                return True
+        node = getattr(node, "parent", None)  # type: ignore[assignment]
+    return False

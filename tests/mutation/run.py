@@ -1,0 +1,203 @@
+"""Plant bugs in the core by seed and see which the tests catch: `nox -s mutation -- --bugs 300`.
+
+Each bug is planted in a copy of the tree, and the tests that reach its line are run, the quickest
+first, until one fails. Bugs that survive are printed; `survivors.toml` lists those that were read
+and change nothing a user could see, each with its reason. `--since REV` plants only in lines that
+changed since a revision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import fnmatch
+import json
+import os
+import py_compile
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+HERE = Path(__file__).resolve()
+for place in (HERE.parents[2] / "generated", HERE.parents[2], HERE.parents[1]):
+    sys.path.insert(0, str(place))
+
+from mutation.plant import ROOT, Bug, bugs_of, core_files, drawn  # noqa: E402
+from mutation.reach import PLACE, Reach, reach  # noqa: E402
+
+MOST_SECONDS = 90.0
+"""Tests of one bug, as they took when they were measured; a hanging one gets as much again."""
+COPIED = ("tinker_ext", "generated", "tests", "openapi", "codegen", "examples", "docs")
+KEPT = HERE.with_name("survivors.toml")
+
+
+def main() -> int:
+    """Plant, run, report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bugs", type=int, default=30, help="how many; 300 is the long form")
+    parser.add_argument("--seed", type=int, default=0, help="which ones")
+    parser.add_argument("--since", help="only in lines changed since this revision")
+    parser.add_argument("--only", default="*", help="only in files that match")
+    parser.add_argument("--newest", action="store_true", help="take the last measured reach")
+    parser.add_argument("--least", type=float, default=0.9, help="part that must be caught")
+    parser.add_argument("--json", type=Path, help="also write the outcome of each bug there")
+    options = parser.parse_args()
+    found = reach(newest=options.newest)
+    files = [p for p in core_files() if fnmatch.fnmatch(str(p.relative_to(ROOT)), options.only)]
+    bugs = [bug for path in files for bug in bugs_of(path)]
+    if options.since:
+        changed = changed_lines(options.since)
+        bugs = [bug for bug in bugs if bug.line in changed.get(bug.path, ())]
+    chosen = drawn(bugs, options.bugs, options.seed)
+    print(f"{len(chosen)} of {len(bugs)} possible bugs in {len(files)} files", flush=True)
+    copy = Copy()
+    try:
+        outcomes = [(bug, copy.judge(bug, found)) for bug in chosen]
+    finally:
+        copy.remove()
+    return report(outcomes, options.least, options.json)
+
+
+def changed_lines(revision: str) -> dict[str, set[int]]:
+    """Lines of each file that differ from a revision."""
+    diff = subprocess.run(
+        ["git", "diff", "--unified=0", revision, "--", "tinker_ext"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    lines: dict[str, set[int]] = {}
+    path = ""
+    for line in diff.splitlines():
+        if line.startswith("+++ b/"):
+            path = line.removeprefix("+++ b/")
+        elif hunk := re.match(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@", line):
+            first, count = int(hunk[1]), int(hunk[2] or 1)
+            lines.setdefault(path, set()).update(range(first, first + count))
+    return lines
+
+
+class Copy:
+    """A copy of the tree in which bugs are planted, and the process that runs its tests.
+
+    The process has loaded what tests need but the package; each bug is judged by a fork of it.
+    """
+
+    def __init__(self) -> None:
+        self.place = PLACE / f"tree-{os.getpid()}"
+        ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules")
+        for name in COPIED:
+            if (ROOT / name).exists():
+                shutil.copytree(ROOT / name, self.place / name, ignore=ignored)
+        for name in ("pyproject.toml", "noxfile.py", "README.md", "CHANGELOG.md"):
+            shutil.copy(ROOT / name, self.place / name)
+        # Checked by content: a bug that is planted and taken out within a second is seen.
+        mode = py_compile.PycInvalidationMode.CHECKED_HASH
+        for name in ("tinker_ext", "generated", "tests"):
+            compileall.compile_dir(self.place / name, quiet=2, invalidation_mode=mode)
+        paths = [str(self.place / name) for name in ("", "generated", "tests")]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE.with_name("judge.py"))],
+            cwd=self.place,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def judge(self, bug: Bug, found: Reach) -> str:
+        """`caught`, `hangs`, `survived` or `unreached`."""
+        began = time.monotonic()
+        tests = found.tests(bug.path, bug.line)
+        chosen, total = [], 0.0
+        for test in tests:
+            seconds = found.seconds.get(test, 9.0)
+            if chosen and total + seconds > MOST_SECONDS:
+                break
+            chosen.append(test)
+            total += seconds
+        outcome = "unreached" if not tests else self._run(bug, chosen, total)
+        took = time.monotonic() - began
+        print(f"{outcome:9} {took:5.1f} s {len(chosen):4} tests  {bug.name}", flush=True)
+        return outcome
+
+    def _run(self, bug: Bug, tests: list[str], seconds: float) -> str:
+        target = self.place / bug.path
+        source = target.read_bytes()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        target.write_bytes(bug.planted(source))
+        try:
+            order = {"tests": tests, "seconds": 60.0 + 4 * seconds}
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            return str(json.loads(self._process.stdout.readline())["outcome"])
+        finally:
+            target.write_bytes(source)
+
+    def remove(self) -> None:
+        """End the process and delete the copy."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGKILL)
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+def report(outcomes: list[tuple[Bug, str]], least: float, place: Path | None) -> int:
+    """Print what was caught and what was not; 0 when enough was."""
+    known = read_survivors()
+    rows = [
+        (bug, "no change" if outcome == "survived" and _key(bug) in known else outcome)
+        for bug, outcome in outcomes
+    ]
+    if place is not None:
+        place.write_text(json.dumps([[bug.name, outcome] for bug, outcome in rows], indent=1))
+    counts = Counter(outcome for _, outcome in rows)
+    by_kind: dict[str, Counter[str]] = {}
+    for bug, outcome in rows:
+        by_kind.setdefault(bug.kind, Counter())[outcome] += 1
+    print()
+    for kind, count in sorted(by_kind.items()):
+        caught = count["caught"] + count["hangs"]
+        print(f"{kind:20} {caught:4} of {count.total() - count['no change']:4} caught")
+    changing = len(rows) - counts["no change"]
+    caught = counts["caught"] + counts["hangs"]
+    part = caught / changing if changing else 1.0
+    print(
+        f"{caught} of {changing} bugs that change something were caught ({part:.0%}); "
+        f"{counts['survived']} survived, {counts['unreached']} on lines no test reaches, "
+        f"{counts['no change']} known to change nothing"
+    )
+    return 0 if part >= least else 1
+
+
+def read_survivors() -> dict[tuple[str, str, str], str]:
+    """Bugs that were read and change nothing, with the reason."""
+    if not KEPT.exists():
+        return {}
+    rows = tomllib.loads(KEPT.read_text()).get("bug", [])
+    return {(row["path"], row["was"], row["text"]): row["reason"] for row in rows}
+
+
+def _key(bug: Bug) -> tuple[str, str, str]:
+    was, text = (" ".join(part.split()) for part in (bug.was, bug.text))
+    return bug.path, was, text
+
+
+if __name__ == "__main__":
+    sys.exit(main())
