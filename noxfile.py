@@ -34,6 +34,27 @@ REDOCLY_ARGS = ["--config", "openapi/redocly.yaml", "openapi/tinker.yaml"]
 # A range would let pip choose a build with several gigabytes of CUDA.
 TORCH = "torch==2.13.0"
 OFFICIAL = ["0.36.0", "0.4.1"]
+SHORT_OFFICIAL = ["0.4.1", "0.18.2", "0.24.1", "0.36.0"]
+EVERY_OFFICIAL = [
+    *("0.4.1", "0.6.3", "0.8.1", "0.10.0", "0.12.0", "0.14.0", "0.16.1", "0.18.2", "0.20.0"),
+    *("0.22.7", "0.23.4", "0.24.1", "0.25.0", "0.26.2", "0.28.1", "0.30.4", "0.33.1", "0.36.0"),
+]
+_SKYRL = [[TORCH, "numpy"], ["-r", "tests/interop/requirements.txt"], ["--no-deps", "skyrl==0.3.0"]]
+SERVERS = {
+    "skyrl": _SKYRL,
+    "skyrl-tx": _SKYRL,
+    # Their own pins name CUDA builds that a CPU never uses.
+    "tuft": [
+        [TORCH, "numpy"],
+        ["-r", "tests/interop/requirements-tuft.txt"],
+        ["--no-deps", "tuft==0.2.2"],
+    ],
+    "twinkle": [
+        [TORCH, "numpy<2.3"],
+        ["-r", "tests/interop/requirements-twinkle.txt"],
+        ["--no-deps", "twinkle-kit==0.5.1"],
+    ],
+}
 OLDER_SKYRL = ["--no-deps", "skyrl-tx==0.3.0", "transformers==4.57.6", "huggingface-hub==0.36.0"]
 COOKBOOK = "tinker-cookbook[math-rl]==0.5.8"
 
@@ -270,9 +291,32 @@ def wheel(session: nox.Session) -> None:
 
 @nox.session
 def parity(session: nox.Session) -> None:
-    """The official SDKs, unmodified, on the embedded server; our client gives the same losses."""
-    env = {"TINKER_PARITY_PYTHONS": ":".join(official(session).values())}
-    session.run(torch_workshop(session), "-m", "pytest", "tests/parity", *session.posargs, env=env)
+    """The official SDKs, unmodified, on the embedded server; our client gives the same numbers.
+
+    `-- --versions all` runs every era and writes docs/conformance/official-sdks.json.
+    """
+    options = list(session.posargs)
+    every = options[:2] == ["--versions", "all"]
+    versions = EVERY_OFFICIAL if every else SHORT_OFFICIAL
+    # One environment has what all of them need; each version is a folder, as it was published.
+    needs = [f"tinker=={OFFICIAL[0]}", "transformers"]
+    python = environment(session, "official", [TORCH, "numpy"], needs)
+    sdks = HERE / ".nox" / "official-sdks"
+    for version in versions:
+        if not (sdks / version).exists():
+            place = ["--no-deps", "--target", str(sdks / version)]
+            session.run(python, "-m", "pip", "install", *PIP, *place, f"tinker=={version}")
+    env = {
+        "TINKER_PARITY_PYTHON": python,
+        "TINKER_PARITY_SDKS": str(sdks),
+        "TINKER_PARITY_VERSIONS": ",".join(versions),
+    }
+    ours = torch_workshop(session)
+    if every:
+        session.run(ours, "tests/parity/versions.py", env=env)
+        session.run(ours, "tests/interop/publish.py")
+    else:
+        session.run(ours, "-m", "pytest", "tests/parity", *options, env=env)
 
 
 @nox.session
@@ -293,19 +337,23 @@ def cookbook(session: nox.Session) -> None:
 
 @nox.session
 def interop(session: nox.Session) -> None:
-    """Train and sample on a real SkyRL server (JAX, CPU); installs about 2.3 GB.
+    """Train and sample on real servers from PyPI, on CPU; installs about 2.5 GB for each.
 
-    `-- --older` takes skyrl-tx instead, `-- --docs` also examines the server and writes
-    docs/servers.md.
+    `-- tuft` takes one of skyrl, skyrl-tx, tuft and twinkle instead of all; `-- --docs` also
+    examines each and writes docs/servers.md.
     """
-    steps = [TORCH, "numpy"], ["-r", "tests/interop/requirements.txt"], ["-e", ".[all,test]"]
-    python = environment(session, "interop", *steps, ["--no-deps", "skyrl==0.3.0"])
     options = list(session.posargs)
-    if "--older" in options:
-        options.remove("--older")
-        older = HERE / ".nox" / "skyrl-tx"
-        session.run(python, "-m", "pip", "install", *PIP, "--target", older, *OLDER_SKYRL)
-        options += ["--older", str(older)]
-    session.run(python, "tests/interop/run.py", *options)
+    chosen = [name for name in SERVERS if name in options] or list(SERVERS)
+    options = [option for option in options if option not in SERVERS]
+    ours = workshop(session)
+    for name in chosen:
+        python = environment(session, f"server-{name}", *SERVERS[name])
+        site = []
+        if name == "skyrl-tx":
+            older = HERE / ".nox" / "skyrl-tx"
+            session.run(python, "-m", "pip", "install", *PIP, "--target", older, *OLDER_SKYRL)
+            site = ["--site", str(older)]
+        run = ["tests/interop/run.py", name, "--python", python, *site]
+        session.run(ours, *run, *options, success_codes=[0, 1] if "--docs" in options else [0])
     if "--docs" in options:
-        session.run(python, "tests/interop/publish.py", "--embedded")
+        session.run(ours, "tests/interop/publish.py", "--embedded")

@@ -115,30 +115,62 @@ def rest(service, run_id, path):
     }
 
 
+STEPS_OF_A_RUN = (
+    "models",
+    "info",
+    "tokenizer",
+    "train",
+    "forward",
+    "policy",
+    "restore",
+    "sample",
+    "ephemeral",
+    "custom",
+    "rest",
+)
+"""Names of the steps; each is a key of the report, or of its `failed` with the reason."""
+
+
 def main(package):
-    """Run everything and print one JSON object."""
+    """Run every step and print one JSON object; a step that fails is told and the next one runs."""
     started = time.monotonic()
     tinker = importlib.import_module(package)
     importlib.import_module(f"{package}.types")
     service = tinker.ServiceClient()
-    models = [m.model_name for m in service.get_server_capabilities().supported_models]
     client = service.create_lora_training_client(base_model="tinker-ext/tiny", rank=8, seed=3)
     batch = data(tinker)
-    report = {"version": getattr(tinker, "__version__", "?"), "models": models}
-    info = client.get_info()
-    report["tokenizer"] = client.get_tokenizer().encode("hi")
-    report["model"] = info.model_data.model_name
-    report["losses"] = train(tinker, client, batch)
-    report["forward"] = client.forward(batch, "cross_entropy").result().metrics["loss:sum"]
-    report["importance"] = importance(tinker, client, batch)
-    saved = client.save_state("after-twenty").result().path
-    restored = service.create_training_client_from_state(saved)
-    report["restored"] = restored.forward(batch, "cross_entropy").result().metrics["loss:sum"]
-    named = client.save_weights_for_sampler("sampler").result().path
-    report["sample"] = sample(tinker, service.create_sampling_client(model_path=named))
-    report["ephemeral"] = sample(tinker, client.save_weights_and_get_sampling_client())
-    report["custom"] = custom(tinker, client, batch)
-    report["rest"] = rest(service, info.model_id, saved)
+    paths = {}
+
+    def restore():
+        paths["state"] = client.save_state("after-twenty").result().path
+        other = service.create_training_client_from_state(paths["state"])
+        return other.forward(batch, "cross_entropy").result().metrics["loss:sum"]
+
+    def named():
+        path = client.save_weights_for_sampler("sampler").result().path
+        return sample(tinker, service.create_sampling_client(model_path=path))
+
+    steps = {
+        "models": lambda: [
+            m.model_name for m in service.get_server_capabilities().supported_models
+        ],
+        "info": lambda: client.get_info().model_data.model_name,
+        "tokenizer": lambda: client.get_tokenizer().encode("hi"),
+        "train": lambda: train(tinker, client, batch),
+        "forward": lambda: client.forward(batch, "cross_entropy").result().metrics["loss:sum"],
+        "policy": lambda: importance(tinker, client, batch),
+        "restore": restore,
+        "sample": named,
+        "ephemeral": lambda: sample(tinker, client.save_weights_and_get_sampling_client()),
+        "custom": lambda: custom(tinker, client, batch),
+        "rest": lambda: rest(service, client.get_info().model_id, paths["state"]),
+    }
+    report = {"version": getattr(tinker, "__version__", "?"), "failed": {}}
+    for name in STEPS_OF_A_RUN:
+        try:
+            report[name] = steps[name]()
+        except Exception as error:
+            report["failed"][name] = f"{type(error).__name__}: {error}"[:300]
     if hasattr(service, "close"):
         service.close("success")
     report["seconds"] = time.monotonic() - started

@@ -1,117 +1,60 @@
-"""M29: the official SDKs, unmodified, run on the embedded server, and our client agrees with them.
+"""M29, M46: the official SDKs, unmodified, on the embedded server; our client sees the same.
 
-`nox -s parity` installs each official version in its own environment and names its interpreter in
-TINKER_PARITY_PYTHONS (colon-separated); our own client runs in this environment.
+`nox -s parity` installs the versions of the short form (`-- --versions all` for every era) and says
+where they are in TINKER_PARITY_PYTHON and TINKER_PARITY_SDKS; our own client runs in this
+environment.
 """
 
-import json
-import math
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tinker_ext.mock import Server, Settings
+sys.path.insert(0, str(Path(__file__).parent))
 
-DRIVER = Path(__file__).with_name("sdk_driver.py")
-PYTHONS = [p for p in os.environ.get("TINKER_PARITY_PYTHONS", "").split(":") if p]
+from compare import agrees
+from sdk_driver import STEPS_OF_A_RUN
+from sdks import installed, ours
 
-
-def drive(python, package, era):
-    """Run the driver in one environment against a fresh server of one era."""
-    with Server(Settings(era=era)) as server:
-        environment = {
-            **os.environ,
-            "TINKER_BASE_URL": server.url,
-            "TINKER_API_KEY": "tml-parity",
-            "TINKER_TELEMETRY": "1",
-            "HF_HUB_OFFLINE": "1",
-        }
-        done = subprocess.run(
-            [python, str(DRIVER), package],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=110,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-4000:]
-        assert server.log.violations == []
-        return json.loads(done.stdout.splitlines()[-1])
-
-
-def close(one, other, tolerance=1e-5):
-    """Tell whether two lists of numbers agree."""
-    return len(one) == len(other) and all(
-        a == b or math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
-        for a, b in zip(one, other, strict=True)
-    )
+SDKS = installed()
 
 
 @pytest.fixture(scope="module")
-def ours():
-    return drive(sys.executable, "tinker_ext", "both")
+def mine():
+    return ours().drive()
 
 
-@pytest.fixture(scope="module", params=PYTHONS)
+@pytest.fixture(scope="module", params=SDKS, ids=str)
 def official(request):
-    return drive(request.param, "tinker", "both")
+    report = request.param.drive()
+    return request.param, report
 
 
-def test_losses_fall_and_agree(official, ours):
-    """M29: twenty steps of cross entropy, the same numbers through both clients."""
-    assert official["losses"][-1] < official["losses"][0] / 10
-    assert close(official["losses"], ours["losses"])
+@pytest.mark.parametrize("step", STEPS_OF_A_RUN)
+def test_each_step_is_as_with_our_client(official, mine, step):
+    """M15, M29, M35, M46: the same losses, samples, log-probabilities and listings."""
+    _, report = official
+    assert step not in report["failed"], report["failed"][step]
+    assert step not in mine["failed"], mine["failed"][step]
+    assert agrees(step, report[step], mine[step]), (report[step], mine[step])
 
 
-def test_a_restored_model_is_the_saved_one(official, ours):
-    """M29: save, load, and the loss is what it was."""
-    assert close([official["restored"]], [official["forward"]])
-    assert close([official["restored"]], [ours["restored"]])
+def test_the_server_kept_to_the_document(official):
+    """M29, M40: whatever an SDK sent, no reply broke the document."""
+    assert official[1]["violations"] == []
 
 
-def test_policy_losses_agree(official, ours):
-    """M29: importance sampling and PPO give the same numbers through both clients."""
-    for name, value in official["importance"].items():
-        assert close([value], [ours["importance"][name]])
-
-
-def test_samples_and_logprobs_agree(official, ours):
-    """M29: the same seed gives the same tokens, named or ephemeral, through both clients."""
-    for kind in ("sample", "ephemeral"):
-        assert official[kind]["tokens"] == ours[kind]["tokens"]
-        assert official[kind]["prompt"][0] is None
-        assert close(official[kind]["prompt"][1:], ours[kind]["prompt"][1:])
-
-
-def test_custom_loss_agrees(official, ours):
-    """M15, M29: a loss written by the user gives the same value through both clients."""
-    assert official["custom"] is not None, "custom losses of the SDK need torch beside it"
-    assert official["custom"]["squares"] > 0
-    if ours["custom"] is not None:
-        assert close([official["custom"]["squares"]], [ours["custom"]["squares"]])
-
-
-def test_rest_calls_agree(official, ours):
-    """M29, M35: runs, checkpoints, publishing."""
-    assert official["rest"] == ours["rest"]
+def test_bodies_are_those_of_the_era(official):
+    """F35, M29: protobuf from 0.25.0 on, and before that where client/config asks for it."""
+    sdk, report = official
+    new = [int(n) for n in sdk.version.split(".")] >= [0, 25]
+    assert report["bodies"] == (["protobuf"] if new or sdk.proto else ["json"])
 
 
 @pytest.mark.parametrize("era", ["0.4.1", "0.36.0"])
 def test_each_sdk_runs_on_its_own_era(era):
     """M40: the era profile serves the SDK of that era."""
-    matching = [p for p in PYTHONS if version_of(p) == era]
-    for python in matching:
-        report = drive(python, "tinker", era)
-        assert report["losses"][-1] < report["losses"][0] / 10
-    assert matching, f"no interpreter with tinker {era} in TINKER_PARITY_PYTHONS"
-
-
-def version_of(python):
-    """Return the version of the official SDK in an environment."""
-    code = "import importlib.metadata as m; print(m.version('tinker'))"
-    return subprocess.run(
-        [python, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    (sdk,) = [sdk for sdk in SDKS if sdk.version == era]
+    report = sdk.drive(era)
+    assert report["failed"] == {}
+    assert report["train"][-1] < report["train"][0] / 10

@@ -36,6 +36,10 @@ _TRAINER_NUMBERS = frozenset(
     | {"body.first_era", "body.second_era"}
 )
 _SAMPLER_NUMBERS = frozenset({"sample", "score"})
+_NO_NUMBERS = frozenset({"sample.sequence_ids", "sample.max_tokens", "score.prompt_shape"})
+
+EVIDENCE = 1200
+"""Characters of evidence that are kept."""
 
 PATIENCE = 120.0
 """Seconds any single wait may take; engines that compile need most of it the first time."""
@@ -143,8 +147,12 @@ def _check_wires(subject: Subject) -> None:
     try:
         with subject.raw_model() as model:
             refused = model.refusals()
-    except (Absent, Failed, TinkerError):
+    except (Absent, TinkerError):
         return  # each check will say what is wrong
+    except Failed as failure:
+        raise CannotJudge(
+            f"{subject.workspace.link.base_url} makes no model to try things on: {failure}"
+        ) from None
     if refused is not None and not all(a.status in (404, 405) for a in refused.values()):
         raise CannotJudge(
             f"{subject.workspace.link.base_url} takes training bodies in neither wire: "
@@ -167,10 +175,12 @@ def _examine(check: Check, subject: Subject) -> Result:
 def _excuse(check: Check, subject: Subject) -> str | None:
     """Why a failure says nothing about the server: its model is a stand-in for a real one."""
     group = check.name.partition(".")[0]
+    if check.name in _NO_NUMBERS:
+        return None
     trainer = group in _TRAINER_NUMBERS or check.name in _TRAINER_NUMBERS
     sampler = group in _SAMPLER_NUMBERS
     try:
-        reason = subject.stand_in() if trainer or sampler else None
+        reason = subject.stand_in() if trainer else None
         if reason is None and sampler:
             reason = subject.stand_in_sampler()
     except Exception:  # what keeps us from looking is what failed the check
@@ -195,6 +205,8 @@ def _outcome(check: Check, subject: Subject) -> Result:
         evidence = f"{type(error).__name__}: {error}"
     except Exception as error:  # whatever a server provokes is evidence, not a crash
         outcome, evidence = FAIL, f"{type(error).__name__}: {error}"
+    if len(evidence) > EVIDENCE:  # a traceback, most likely, whose end says most
+        evidence = f"{evidence[:200]} … {evidence[200 - EVIDENCE :]}"
     return Result(check.name, check.title, outcome, evidence, perf_counter() - started)
 
 

@@ -25,6 +25,7 @@ from tinker_ext.types.sampling import SamplingParams
 
 SEED = 7
 RANK = 8
+SHOWN = 300
 LEFT_BEHIND = 20
 """Models in one session of a server that has no unload_model, as the hosted service has none."""
 
@@ -178,9 +179,10 @@ class Subject:
                 "lora_config": {"rank": RANK, "seed": SEED},
             },
         )
-        model_id = self.result(answer).get("model_id")
+        made = self.result(answer)
+        model_id = made.get("model_id")
         if not model_id:
-            fail(f"create_model gave no model_id: {answer.text}")
+            fail(f"create_model gave no model_id: {str(made)[-SHOWN:]}")
         model = RawModel(self, str(model_id))
         try:
             yield model

@@ -10,7 +10,15 @@ from tinker_ext.conform.registry import absent, check, expect
 from tinker_ext.conform.subject import RANK, Subject
 
 
-def _refused(what: str, answer: Answer, *statuses: int) -> None:
+def _refused(subject: Subject, what: str, answer: Answer, *statuses: int) -> str:
+    """Expect a refusal with a reason, at the call or, where work is queued unseen, at its poll."""
+    if answer.ok:
+        final = subject.poll(answer.request_id())
+        value = final.json()
+        reason = value.get("detail") or value.get("error") if isinstance(value, dict) else None
+        failed = not final.ok or (isinstance(value, dict) and "error" in value)
+        expect(failed and bool(reason), f"{what} was accepted: {final}")
+        return f"at the poll, with {final.status}"
     expect(
         answer.status in statuses, f"{what}: {answer}; expected {' or '.join(map(str, statuses))}"
     )
@@ -19,19 +27,21 @@ def _refused(what: str, answer: Answer, *statuses: int) -> None:
         isinstance(body, dict) and bool(body.get("detail")),
         f"{what}: the refusal gives no reason under `detail`: {answer}",
     )
+    return f"with {answer.status}"
 
 
 @check("error.unknown_model", "answers 404 with a reason for an unknown model")
-def unknown_model(subject: Subject) -> None:
+def unknown_model(subject: Subject) -> str:
     """A typo must not train anything."""
     subject.session_id()
     adam = {"learning_rate": 1e-4, "beta1": 0.9, "beta2": 0.95, "eps": 1e-12}
     body = {"model_id": "no-such-model", "adam_params": adam, "seq_id": 1}
-    _refused("optim_step of an unknown model", subject.call("POST", "optim_step", body), 404, 400)
+    answer = subject.call("POST", "optim_step", body)
+    return _refused(subject, "optim_step of an unknown model", answer, 404, 400)
 
 
 @check("error.unknown_sampler", "answers 404 with a reason for an unknown sampler")
-def unknown_sampler(subject: Subject) -> None:
+def unknown_sampler(subject: Subject) -> str:
     """The same for sampling."""
     body = {
         "sampling_session_id": "no-such-sampler",
@@ -40,7 +50,8 @@ def unknown_sampler(subject: Subject) -> None:
         "sampling_params": {"max_tokens": 1},
         "num_samples": 1,
     }
-    _refused("asample of an unknown sampler", subject.call("POST", "asample", body), 404, 400)
+    answer = subject.call("POST", "asample", body)
+    return _refused(subject, "asample of an unknown sampler", answer, 404, 400)
 
 
 @check("error.base_model", "refuses to train a base model it does not have")
@@ -71,7 +82,7 @@ def validation(subject: Subject) -> None:
     """The reason says which."""
     with subject.raw_model() as model:
         answer = subject.call("POST", "save_weights_for_sampler", {"seq_id": model.next_seq()})
-        _refused("save_weights_for_sampler without model_id", answer, 400, 422)
+        _refused(subject, "save_weights_for_sampler without model_id", answer, 400, 422)
 
 
 @check("error.malformed", "answers malformed JSON with 4xx")
