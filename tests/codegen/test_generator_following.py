@@ -121,6 +121,11 @@ def test_a_new_operation_can_be_called(contract: dict[str, Any], tmp_path: Path)
     shared = dict(document["paths"][path])
     operation = copy.deepcopy(shared.pop("put"))
     operation.update(operationId="rename_checkpoint", summary="Rename a checkpoint")
+    labels = {"type": "array", "items": {"type": "string"}}
+    operation["parameters"] = [
+        *operation.get("parameters", []),
+        {"name": "labels", "in": "query", "description": "New.", "schema": labels},
+    ]
     content = operation["requestBody"]["content"]["application/json"]
     content["schema"] = {"$ref": "#/components/schemas/RenameCheckpointRequest"}
     document["paths"][path.replace("/ttl", "/name")] = {**shared, "put": operation}
@@ -147,7 +152,8 @@ from tinker_api.operations import OPERATIONS, RENAME_CHECKPOINT
 row = OPERATIONS["rename_checkpoint"]
 assert row is RENAME_CHECKPOINT
 run = {"training_run_id": "s:train:0", "checkpoint_kind": "weights", "checkpoint_name": "a"}
-sent = row.prepare(**run, name="b", overwrite=True)
+sent = row.prepare(**run, name="b", overwrite=True, labels=("x", "y"))
+assert sent.query == (("labels", "x"), ("labels", "y")), sent.query
 try:
     row.prepare(**run, nam="b")
 except ArgumentError as error:

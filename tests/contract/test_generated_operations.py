@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tinker_api import operations
 from tinker_api.errors import ApiError, ArgumentError, StatusError, UnexpectedBody, UnexpectedStatus
 from tinker_api.models import AdamParams, CreateModelResponse, OptimStepResponse, UntypedAPIFuture
 from tinker_api.operations import OPERATIONS, Operation, Prepared
+from tinker_api.types import Unknown
 
 JSON = {"content-type": "application/json"}
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,6 +130,12 @@ def test_omission_follows_the_document() -> None:
         assert sent["prompt"] == {"chunks": [{"tokens": [1, 2], "type": "encoded_text"}]}
 
 
+class Kind(Enum):
+    """An enumeration of another package that is not text."""
+
+    WEIGHTS = "weights"
+
+
 @attrs.frozen
 class Settings:
     """A record of another package."""
@@ -149,6 +157,12 @@ def test_values_may_be_records_plain_json_or_numpy() -> None:
     sent = operations.OPTIM_STEP.prepare(model_id="m", adam_params=Settings(0.5))
     assert sent.body is not None
     assert sent.body["adam_params"] == {"learning_rate": 0.5, "momentum": None}
+    sent = operations.DELETE_CHECKPOINT.prepare(**{**RUN, "checkpoint_kind": Kind.WEIGHTS})
+    assert sent.path.endswith("/checkpoints/weights/last")
+    newer = {"type": "video", "frames": 3}
+    sent = operations.SAMPLE.prepare(prompt={"chunks": [Unknown(newer)]}, sampling_params={})
+    assert sent.body is not None
+    assert sent.body["prompt"] == {"chunks": [newer]}
     lion = {"type": "lion", "learning_rate": 1.0, "rho": 2}
     sent = operations.OPTIM_STEP.prepare(model_id="m", optimizer_params=lion)
     assert sent.body is not None
@@ -187,6 +201,7 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     ("delete_checkpoint", {**RUN, "checkpoint_kind": "oops"}, "checkpoint_kind", "'weights'"),
     ("delete_checkpoint", {**RUN, "checkpoint_name": ".."}, "checkpoint_name", "part of a path"),
     ("delete_checkpoint", {"training_run_id": "r"}, "checkpoint_kind", "is required"),
+    ("set_checkpoint_ttl", RUN, "ttl_seconds", "is required"),
     ("delete_checkpoint", {**RUN, "force": True}, "force", "there is no argument 'force'"),
     ("health_check", {"deep": True}, "deep", "it takes no arguments"),
     ("list_billing_usage_events", {**INTERVAL, "starting_on": "soon"}, "starting_on", "ISO 8601"),

@@ -223,6 +223,12 @@ ROWS: list[tuple[Any, Any, Any, Any]] = [
         ParseError,
     ),
     (
+        {"status": "pending", "type": "load_weights", "path": "p"},
+        LoadWeightsResponse,
+        LoadWeightsResponse,
+        ParseError,
+    ),
+    (
         {"future_id": "3", "status": "pending", "request_id": "3"},
         Unknown,
         OptimStepResponse,
