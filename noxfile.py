@@ -255,6 +255,27 @@ def soak(session: nox.Session) -> None:
 
 
 @nox.session
+def fleet(session: nox.Session) -> None:
+    """A fleet of 8 processes on SQLite and a real Redis (Debian: redis-server).
+
+    `-- --long` takes 16 processes on SQLite and 50 on Redis; other options go to
+    tests/fleet/prove.py.
+    """
+    python = workshop(session)
+    if shutil.which("redis-server") is None:
+        session.error("redis-server is not installed: apt-get install redis-server")
+    env = {"TINKER_FLEET_REDIS": "1"}
+    prove, options = [python, "tests/fleet/prove.py"], list(session.posargs)
+    session.run(python, "-m", "pytest", "tests/fleet", env=env)
+    session.run(python, "tests/fleet/cost.py")
+    if "--long" in options:
+        session.run(*prove, "--sqlite", "--processes", "16", "--seconds", "60")
+        session.run(*prove, "--redis", "--processes", "50", "--seconds", "120")
+    else:
+        session.run(*prove, *options)
+
+
+@nox.session
 def examples(session: nox.Session) -> None:
     """Run every example as a script and as a notebook."""
     python = workshop(session)

@@ -71,7 +71,15 @@ def run_against(limit, members=8, start=1.0, seconds=60.0, window=None):
         held = 0 if now < paused and not over else min(total, limit)
         share, rest = divmod(held, members)
         rows = [
-            Row(str(i), share + (i < rest), 1000, over and i == 0, share + (i < rest), caps[i])
+            Row(
+                str(i),
+                share + (i < rest),
+                1000,
+                over and i == 0,
+                share + (i < rest),
+                caps[i],
+                accepted=int(now * 4) * limit,
+            )
             for i in range(members)
         ]
         targets = plan(window, rows, now, max(0.0, paused - now), 10**6)
@@ -126,3 +134,14 @@ def test_leases_outlive_three_reports_and_end_within_ten_seconds():
     for members in (1, 50, 1000, 100_000):
         assert 2.5 * sync_seconds(members) <= lease_seconds(members) <= 9.0
     assert QUANTUM_SECONDS < HOLD_SECONDS
+
+
+def test_nothing_is_tried_at_the_return_of_a_store():
+    """M49: time in which nobody planned does not count as time without refusals."""
+    window = Window(size=64, phase="hold", since=1.0, planned=1.0, low=64)
+    rows = [Row("a", 64, 500, cap=64, accepted=10**6)]
+    plan(window, rows, 1000.0, 0.0, 10**6)
+    assert (window.size, window.phase) == (64, "hold")
+    for step in range(int(HOLD_SECONDS) + 2):
+        plan(window, rows, 1001.0 + step, 0.0, 10**6)
+    assert window.phase == "search"

@@ -26,6 +26,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("checkpoint", "checkpoints", "List, publish, expire, delete, download checkpoints."),
         Entry("ui", "ui", "Live page of your runs: curves, waits, retries, cost, samples."),
         Entry("watch", "watch", "Follow a run while it trains, in the terminal."),
+        Entry("fleet", "fleet", "Show the processes that share one limit, and what they wait for."),
         Entry("session", "sessions", "Export the timeline of a session."),
         Entry("sample", "sample", "Sample from a checkpoint or a base model."),
         Entry("model", "models", "List the models the server offers."),

@@ -39,11 +39,29 @@ class SharedLedger(Ledger):
         super().__init__(Budget(), prices)
         self._member = member
         self._in_use, self._taken = dict(NOTHING), dict(NOTHING)
+        self._ended = dict(NOTHING)
+        self._priced = True
         self.version = 0
         """Changes with every step in the store, so that an older answer is known as such."""
         self._limits: Amounts = {}
         self._fleet: dict[str, float] = dict(NOTHING)
         self._members = 1
+
+    @property
+    def used(self) -> Tokens:
+        """Tokens of all calls of this client that have ended."""
+        return _tokens(self._ended)
+
+    @property
+    def held(self) -> Tokens:
+        """Tokens that calls under way may still use."""
+        with self._lock:
+            return _tokens(self._in_use) - _tokens(self._ended)
+
+    @property
+    def cost(self) -> float | None:
+        """Money this client used; None without prices or when a model has none."""
+        return self._ended["cost"] if self.prices is not None and self._priced else None
 
     def hold(self, tokens: Tokens, model: str | None = None, operation: str = "") -> Hold:
         """Set aside what a call may use at most.
@@ -56,23 +74,22 @@ class SharedLedger(Ledger):
         need = _amounts(tokens, cost)
         in_use = self._in_use
         with self._lock:
-            taken = self._taken
             for kind in self._limits:
-                if need[kind] and in_use[kind] + need[kind] > taken[kind]:
+                amount = need.get(kind)
+                if amount and in_use[kind] + amount > self._taken[kind]:
                     self._set_aside(need, operation)
                     break
-            for kind, amount in need.items():
-                in_use[kind] += amount
-            self._held = self._held.plus(tokens, cost or 0.0)
+            _add(in_use, need)
         return Hold(self, tokens, cost, model)
 
     def _settle(self, hold: Hold, used: Tokens) -> None:
-        super()._settle(hold, used)
         cost = None if self.prices is None else self.prices.cost(used, hold.model)
-        held, spent = _amounts(hold.tokens, hold.cost), _amounts(used, cost)
+        spent, held = _amounts(used, cost), _amounts(hold.tokens, hold.cost)
         with self._lock:
-            for kind, amount in held.items():
-                self._in_use[kind] -= amount - spent[kind]
+            _add(self._ended, spent)
+            _add(self._in_use, spent)
+            _add(self._in_use, held, -1)
+            self._priced &= cost is not None or not used
 
     def balance(self, grant: Grant, version: int) -> None:
         """Bring what is set aside in the store up to date.
@@ -110,9 +127,8 @@ class SharedLedger(Ledger):
         if got is None:
             return False
         self.version += 1
-        for kind, amount in got.items():
-            self._taken[kind] += amount
-            self._fleet[kind] += amount
+        _add(self._taken, got)
+        _add(self._fleet, got)
         return True
 
     def _set_aside(self, need: Amounts, operation: str) -> None:
@@ -136,7 +152,7 @@ class SharedLedger(Ledger):
             if all(
                 self._in_use[kind] + need[kind] <= self._taken[kind] + self._share(kind)
                 for kind in self._limits
-                if need[kind]
+                if kind in need
             ):
                 return
             spend = {}
@@ -145,14 +161,14 @@ class SharedLedger(Ledger):
     def _exceeded(self, need: Amounts, spend: Mapping[str, Amounts]) -> BudgetExceededError:
         total = {kind: sum(each[kind] for each in spend.values()) for kind in KINDS}
         total = total if spend else self._fleet
-        over = [k for k, most in self._limits.items() if need[k] and total[k] + need[k] > most]
+        over = [k for k, most in self._limits.items() if need.get(k, 0) + total[k] > most]
         kind = (over or list(self._limits))[0]
         unit = self.prices.currency if kind == "cost" and self.prices else kind
         what = unit if kind in ("tokens", "cost") else f"{unit} tokens"
         text = (
             f"The fleet's budget of {self._limits[kind]:,.6g} {what} would be exceeded: "
-            f"{total[kind]:,.6g} used or set aside, and this call may use {need[kind]:,.6g}. "
-            "Nothing was sent."
+            f"{total[kind]:,.6g} used or set aside, and this call may use "
+            f"{need.get(kind, 0):,.6g}. Nothing was sent."
         )
         if not spend:
             return BudgetExceededError(
@@ -166,10 +182,22 @@ class SharedLedger(Ledger):
 
 def _amounts(tokens: Tokens, cost: float | None) -> dict[str, float]:
     train, prefill, sample = tokens.train, tokens.prefill, tokens.sample
-    return {
-        "tokens": train + prefill + sample,
-        "train": train,
-        "prefill": prefill,
-        "sample": sample,
-        "cost": cost or 0.0,
-    }
+    amounts: dict[str, float] = {"tokens": train + prefill + sample}
+    if train:
+        amounts["train"] = train
+    if prefill:
+        amounts["prefill"] = prefill
+    if sample:
+        amounts["sample"] = sample
+    if cost:
+        amounts["cost"] = cost
+    return amounts
+
+
+def _add(total: dict[str, float], amounts: Amounts, times: int = 1) -> None:
+    for kind, amount in amounts.items():
+        total[kind] += times * amount
+
+
+def _tokens(amounts: Amounts) -> Tokens:
+    return Tokens(*(round(amounts[kind]) for kind in ("train", "prefill", "sample")))

@@ -353,6 +353,7 @@ class Member:
                 level=member.facts["level"],
                 cap=member.facts["cap"],
                 target=member.target,
+                accepted=member.facts["accepted"],
             )
             for member in record.members
         ]

@@ -32,7 +32,7 @@ FIRST_WINDOW = 64
 GROWTH = 0.25
 PRECISION = 0.02
 SETTLE_SECONDS = 1.0
-HOLD_SECONDS = 10.0
+HOLD_SECONDS = 30.0
 LONGEST_HOLD_SECONDS = 600.0
 QUANTUM_SECONDS = 5.0
 """Permits that do not divide evenly change hands this often; each change idles them briefly."""
@@ -62,7 +62,8 @@ class Window:
     Attributes:
         size: Permits of all members together.
         phase: See the table above.
-        low: Last size that was not refused.
+        low: The size before, which was not refused.
+        taken: Requests accepted from all members when the size changed last.
         step: Next increase, as a part of the size.
         since: When size or phase changed last.
         hold: Seconds to hold before the next probe.
@@ -75,6 +76,7 @@ class Window:
     size: float = FIRST_WINDOW
     phase: str = "grow"
     low: float = 1.0
+    taken: int = 0
     step: float = GROWTH
     since: float = 0.0
     hold: float = HOLD_SECONDS
@@ -96,6 +98,7 @@ class Row:
         level: Requests the server held for it when the first one was refused.
         cap: Permits it has now.
         target: Permits the last plan gave it.
+        accepted: Requests the server took from it so far.
     """
 
     id: str
@@ -105,6 +108,7 @@ class Row:
     level: int = 0
     cap: int = 0
     target: int = 0
+    accepted: int = 0
 
 
 def plan(window: Window, rows: Sequence[Row], now: float, pause: float, cap: int) -> dict[str, int]:
@@ -122,15 +126,21 @@ def plan(window: Window, rows: Sequence[Row], now: float, pause: float, cap: int
     """
     # What lies further ahead was written before the clock was set back.
     window.since = min(window.since or now, now + LONGEST_PAUSE)
+    if now - window.planned > 2 * MAX_PLAN_SECONDS:
+        window.since = max(window.since, now)  # nobody looked meanwhile
     window.quantum = min(window.quantum, now + QUANTUM_SECONDS)
-    _move(window, rows, now, pause)
+    before, accepted = window.size, sum(row.accepted for row in rows)
+    window.taken = min(window.taken, accepted)  # who left took its count along
+    _move(window, rows, now, pause, accepted)
     window.size = max(1.0, min(window.size, float(cap)))
+    if window.size != before:
+        window.taken = accepted
     targets = _divide(window, rows, now)
     window.planned = now
     return targets
 
 
-def _move(window: Window, rows: Sequence[Row], now: float, pause: float) -> None:
+def _move(window: Window, rows: Sequence[Row], now: float, pause: float, accepted: int) -> None:
     before = window.size
     if any(row.refused for row in rows):
         taken = sum(row.level if row.refused else row.active for row in rows)
@@ -146,7 +156,8 @@ def _move(window: Window, rows: Sequence[Row], now: float, pause: float) -> None
     if pause > 0 or active < 0.85 * min(before, sum(max(row.cap, row.active) for row in rows)):
         window.since = max(window.since, now + pause)
         return
-    if active < 0.75 * before:
+    # Nor does what was sent and not answered yet.
+    if active < 0.75 * before or accepted - window.taken < before - window.low:
         return
     quiet = now - window.since
     if window.phase == "grow":
@@ -176,6 +187,7 @@ def _cut(window: Window, taken: float) -> None:
         window.size = min(less, max(taken, window.low))
     else:
         window.size = min(less, max(taken, size * 0.7))
+    window.low = window.size
 
 
 def _divide(window: Window, rows: Sequence[Row], now: float) -> dict[str, int]:

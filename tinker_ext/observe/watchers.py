@@ -171,9 +171,10 @@ class _Watched(Watch):
         self._call = call
         call.number = self._number
         self._watchers.live[self._number] = call
-        self._watchers.observers.notice(
-            OperationStarted(self._number, self._operation, self._target, self._model)
-        )
+        if self._watchers.observers:
+            self._watchers.observers.notice(
+                OperationStarted(self._number, self._operation, self._target, self._model)
+            )
         future.add_done_callback(self._ended)
 
     def drop(self) -> None:

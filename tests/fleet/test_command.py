@@ -1,0 +1,105 @@
+"""`tinker-ext fleet`: the table, the JSON, and what is said when there is nothing to show."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fleet.test_members import Work, wait_for
+
+from tinker_ext.cli.run import run
+from tinker_ext.fleet import share_ledger
+from tinker_ext.fleet.member import Member
+from tinker_ext.observe.ledger import Budget, Ledger
+from tinker_ext.types.tokens import Tokens
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def fleet(address):
+    """Two members with work, one of which waits, and something spent."""
+    made = []
+    for work in (Work(in_flight=20, queued=500), Work(in_flight=3)):
+        member = Member(address, work, base_url="http://server", fingerprint="f", run="my-run")
+        member.join()
+        made.append(member)
+    wait_for(lambda: made[1].value >= 3)
+    ledger = share_ledger(made[0], Ledger(Budget(tokens=1000)))
+    ledger.hold(Tokens(sample=400)).settle(Tokens(sample=400))
+    for member in made:
+        member.sync()
+    yield made
+    for member in made:
+        member.leave()
+
+
+def test_members_waits_and_spend_as_json(fleet, address, capsys):
+    """M49: who is alive, what it waits for and since when, what was spent, for programs."""
+    assert run(["--format", "json", "fleet", address]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    (about,) = shown["fleets"]
+    assert about["base_url"] == "http://server"
+    assert about["budget"] == {"tokens": 1000}
+    assert about["spend"]["sample"] == 400
+    members = {member["id"]: member for member in about["members"]}
+    assert set(members) == {member.id for member in fleet}
+    first = members[fleet[0].id]
+    assert (first["waiting"], first["run"], first["queued"]) == ("permits", "my-run", 500)
+    assert first["waiting_seconds"] >= 0
+    assert first["process"] > 0
+    assert first["spend"]["sample"] == 400
+    assert members[fleet[1].id]["waiting"] == "server"
+
+
+def test_a_table_for_people(fleet, address, capsys, monkeypatch):
+    """M49: one look; TINKER_EXT_FLEET names the store."""
+    monkeypatch.setenv("TINKER_EXT_FLEET", address)
+    monkeypatch.setenv("COLUMNS", "160")
+    assert run(["fleet", "--once"]) == 0
+    out = capsys.readouterr().out
+    assert "2 members" in out
+    assert "of 1,000" in out
+    assert fleet[0].id in out
+    assert "permits" in out
+
+
+def test_who_left_still_counts(fleet, address, capsys):
+    """M49: what a member spent stays when it leaves."""
+    fleet[0].leave()
+    assert run(["--format", "json", "fleet", address]) == 0
+    (about,) = json.loads(capsys.readouterr().out)["fleets"]
+    assert about["spend_of_those_gone"][fleet[0].id]["sample"] == 400
+    assert about["spend"]["sample"] == 400
+
+
+def test_the_live_table_follows(fleet, address):
+    """M49: in a terminal the table stays in place until Ctrl-C."""
+    code = "import sys; from tinker_ext.cli import main; main(sys.argv[1:])"
+    path = f"{ROOT}:{ROOT / 'generated'}"
+    command = ["script", "-qec", f"{sys.executable} -c '{code}' fleet {address} --interval 0.2"]
+    process = subprocess.Popen(
+        [*command, "/dev/null"],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        env={"PYTHONPATH": path, "TERM": "xterm", "COLUMNS": "160", "PATH": "/usr/bin:/bin"},
+    )
+    time.sleep(5)
+    process.terminate()
+    out, _ = process.communicate(timeout=20)
+    assert out.decode(errors="replace").count("2 members") >= 2
+
+
+def test_nothing_to_show(tmp_path, capsys, monkeypatch):
+    """M49: no store named, no such folder, no fleet yet; each is one line with the way on."""
+    monkeypatch.delenv("TINKER_EXT_FLEET", raising=False)
+    assert run(["fleet"]) == 1
+    assert "TINKER_EXT_FLEET" in capsys.readouterr().err
+    assert run(["fleet", str(tmp_path / "none")]) == 1
+    assert "no folder" in capsys.readouterr().err
+    assert run(["fleet", str(tmp_path)]) == 0
+    assert "has no fleet yet" in capsys.readouterr().out
+    assert run(["fleet", "ftp://host"]) == 1
+    assert "redis://" in capsys.readouterr().err
