@@ -50,7 +50,8 @@ def to_datum(messages: list[dict[str, str]]) -> Datum:
 
 
 datum = to_datum(chats[0])
-print(datum.model_input.length, "positions,", datum.loss_fn_inputs["weights"].tolist().count(1.0))
+learnt = datum.loss_fn_inputs["weights"].tolist().count(1.0)
+print(f"{datum.model_input.length} positions, {learnt} of them learnt")
 
 # %% [markdown]
 # Look at the mask before you train: a mask that is off by one is the most common mistake, and

@@ -33,10 +33,11 @@ def server(screen: Screen) -> str | None:
 
     if not has_credentials():
         raise CommandError(
-            "no server is configured: there is neither an API key nor a base URL",
+            "no API key found, and no base URL that says which server is meant",
             "Set TINKER_API_KEY for the hosted service or run `tinker-ext auth login`; set\n"
             "TINKER_BASE_URL (or pass --base-url) for another server, for example one started by\n"
-            "`tinker-ext serve`. To try things out with neither: `tinker-ext quickstart`.",
+            "`tinker-ext serve`. To try things out without a key: `--base-url embedded`, or\n"
+            "`tinker-ext quickstart`.",
         )
     return None
 

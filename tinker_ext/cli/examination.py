@@ -65,9 +65,9 @@ def examine(
     yield from variables(values)
     url, source = chosen_url(base_url, values)
     if url is None:
-        yield Finding("server", "warn", "no key and no base URL: clients use the embedded server",
-                      "set TINKER_API_KEY or TINKER_BASE_URL, or go on with `tinker-ext "
-                      "quickstart`")  # fmt: skip
+        yield Finding("server", "warn", "no API key and no base URL: clients refuse to start",
+                      "set TINKER_API_KEY or TINKER_BASE_URL; to try things out without a key, "
+                      "TINKER_BASE_URL=embedded or `tinker-ext quickstart`")  # fmt: skip
         yield from embedded()
         return
     if url.rstrip("/").rstrip(":") == "embedded" or url.startswith("embedded:"):

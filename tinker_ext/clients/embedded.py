@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-import warnings
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -19,15 +18,11 @@ URL = "http://embedded"
 NAMES = ("embedded", "embedded:", "embedded://")
 PREFIX = "embedded:"
 
-default_to_embedded = True
-"""Whether a client without key and base URL gets the embedded server; the drop-in turns it off."""
-
 _lock = threading.Lock()
 # One application per URL; the one without a folder lives and dies with this process.
 _apps: dict[str, Any] = {}
 # Ids of the application are the same in every process; this tells whose they are.
 _name = secrets.token_hex(8)
-_warned = False
 
 
 def is_embedded(base_url: str | None) -> bool:
@@ -105,14 +100,13 @@ def knows(server: str | None, sampler_id: str | None) -> bool:
 
 def reset() -> None:
     """Forget the applications and everything they have trained, for tests."""
-    global _name, _warned
+    global _name
     with _lock:
         for app in _apps.values():
             if app.settings.state is not None:
                 app.close()
         _apps.clear()
         _name = secrets.token_hex(8)
-        _warned = False
 
 
 def transport(app: Any = None, base_url: str = NAMES[0]) -> Callable[[], httpx.AsyncBaseTransport]:
@@ -122,22 +116,6 @@ def transport(app: Any = None, base_url: str = NAMES[0]) -> Callable[[], httpx.A
         return InProcessTransport(app or application(base_url))
 
     return make
-
-
-def warn_once() -> None:
-    """Say, once per process, that nothing leaves this machine."""
-    global _warned
-    with _lock:
-        if _warned:
-            return
-        _warned = True
-    warnings.warn(
-        "No API key and no base URL are set, so this client talks to the embedded server: a tiny "
-        "model in this process. Set TINKER_API_KEY (and TINKER_BASE_URL) for a real one, or pass "
-        "base_url='embedded' to silence this.",
-        UserWarning,
-        stacklevel=4,
-    )
 
 
 def _after_fork() -> None:

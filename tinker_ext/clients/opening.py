@@ -49,8 +49,7 @@ def open_workspace(
 
     Args:
         base_url: The server; `embedded` for the one in this process, `embedded:FOLDER` for one
-            whose state outlives it. By default
-            TINKER_BASE_URL, then the hosted service when there is a key, else the embedded one.
+            whose state outlives it. By default TINKER_BASE_URL, else the hosted service.
         api_key: The credential; by default as `tinker_ext.auth.resolve` finds it.
         headers: Extra headers of every request.
         options: What a new session is told.
@@ -80,11 +79,7 @@ def open_workspace(
         api_key = config.api_key.reveal()
     url = base_url or (config.base_url if config is not None else os.environ.get("TINKER_BASE_URL"))
     if not url:
-        if embedded.default_to_embedded and api_key is None and not auth.has_credentials():
-            embedded.warn_once()
-            url = embedded.NAMES[0]
-        else:
-            url = HOSTED_BASE_URL
+        url = HOSTED_BASE_URL
     # Neither a credential nor the extra headers, which may hold one (a gateway's token, a cookie):
     # another process takes its own from its environment.
     description: dict[str, Any] = {

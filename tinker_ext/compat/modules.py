@@ -43,10 +43,6 @@ def resolve(home: str) -> Any:
     """The object that `module:name` (or a bare module) stands for."""
     module, _, name = home.partition(":")
     found = importlib.import_module(module)
-    if module.startswith("tinker_ext.clients."):
-        # Code written for the official SDK expects an error, not a tiny model, without a key.
-        embedded: Any = importlib.import_module("tinker_ext.clients.embedded")
-        embedded.default_to_embedded = False
     return getattr(found, name) if name else found
 
 

@@ -40,7 +40,7 @@ def test_without_torch_the_error_says_what_to_do(monkeypatch):
         async with client(stub) as service:
             with pytest.raises(ValueError, match="differ in: advantages"):
                 service.create_custom_loss(loss, {"logprobs": 1})
-            with pytest.raises(ImportError, match=r"tinker-ext\[torch\].*gradients"):
+            with pytest.raises(ImportError, match=r"pip install torch.*gradients"):
                 service.create_custom_loss(loss, {"logprobs": 1, "advantages": 1})
             return stub.requests
 

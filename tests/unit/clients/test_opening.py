@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from unittest.mock import MagicMock
 
 import pytest
@@ -25,24 +24,11 @@ def _bare_environment(monkeypatch, tmp_path):
     embedded.reset()
 
 
-def test_without_key_and_url_the_embedded_server_answers_with_a_warning():
-    """M40: one visible warning, then everything works offline."""
-    with pytest.warns(UserWarning, match="embedded server") as seen:
-        first = ServiceClient()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        second = ServiceClient()
-    assert len(seen) == 1
-    with first, second:
-        assert first.get_server_capabilities().supported_models
-        assert second.holder.link.base_url == embedded.URL
-
-
-def test_the_drop_in_may_insist_on_a_key(monkeypatch):
-    """M33: with the default switched off, a missing key is an error that says what to do."""
-    monkeypatch.setattr(embedded, "default_to_embedded", False)
-    with pytest.raises(TinkerError, match="TINKER_API_KEY"):
+def test_without_key_and_url_nothing_is_guessed():
+    """M33: nobody trains a toy by accident; the error names every way, the embedded one too."""
+    with pytest.raises(TinkerError, match="TINKER_API_KEY") as caught:
         ServiceClient()
+    assert "base_url='embedded'" in str(caught.value)
 
 
 def test_a_key_means_the_hosted_service():

@@ -19,7 +19,6 @@ from tinker_ext import (
     compat,
     types,
 )
-from tinker_ext.clients import embedded
 from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
 
 # Replaced on the class by the cookbook's tracing and capture.
@@ -101,9 +100,8 @@ def test_capture_reads_the_inner_future():
         assert len(seen) == 1
 
 
-def test_the_stand_in_is_the_same_class(monkeypatch):
+def test_the_stand_in_is_the_same_class():
     """M30: a patch through `tinker` is seen by users of `tinker_ext`, and the other way round."""
-    monkeypatch.setattr(embedded, "default_to_embedded", True)  # put back after the test
     compat.install()
     import tinker
 

@@ -20,7 +20,6 @@ from compat_surface import (
 )
 
 from tinker_ext import compat
-from tinker_ext.clients import embedded
 
 MIGRATION = Path(__file__).parents[3] / "docs" / "migration.md"
 
@@ -50,8 +49,7 @@ LEFT_BEHIND = {
 
 
 @pytest.fixture(autouse=True)
-def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "default_to_embedded", True)  # put back after each test
+def _stand_in() -> None:
     compat.install()
 
 
