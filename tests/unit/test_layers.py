@@ -15,6 +15,7 @@ LEAVES |= {
     "credentials",
     "downloads",
     "forks",
+    "tls",
     "journal",
     "ui",
     "displays",

@@ -26,6 +26,9 @@ MAX_HEADER_BYTES = 64 * 1024
 # Up to this size head and body leave in one write; above it, joining would copy too much.
 _JOIN_BYTES = 64 * 1024
 
+# The line before a chunk; longer ones carry extensions, which nobody uses.
+_CHUNK_LINE_BYTES = 32
+
 RawReply = tuple[int, dict[str, str], bytes]
 
 
@@ -36,6 +39,7 @@ class Channel(asyncio.Protocol):
     __slots__ = (
         "_body",
         "_body_bytes",
+        "_chunks",
         "_closed",
         "_done",
         "_error",
@@ -82,6 +86,7 @@ class Channel(asyncio.Protocol):
         self._until_eof = False
         self._body: list[bytes] = []
         self._body_bytes = 0
+        self._chunks = 0
         self._inflater: Inflater | None = None
         self._error: Exception | None = None
         self._done = False
@@ -170,7 +175,11 @@ class Channel(asyncio.Protocol):
             what = "more bytes than its length says" if self._done else str(error)
             self._fail(MalformedReplyError(f"the reply is not well-formed HTTP: {what}"))
             return
-        if self._done:
+        # What is neither head nor body: the sizes of chunks, their extensions, and trailers.
+        beside = self._received - self._body_bytes
+        if beside > 2 * MAX_HEADER_BYTES + len(data) + self._chunks * _CHUNK_LINE_BYTES:
+            self._fail(ReplyTooLargeError(f"the reply's trailers exceed {MAX_HEADER_BYTES} bytes"))
+        elif self._done:
             self._deliver()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -203,8 +212,14 @@ class Channel(asyncio.Protocol):
         if self._done:
             self._stop(MalformedReplyError("the reply has more bytes than its length says"))
 
+    def on_chunk_header(self) -> None:
+        """Count the chunks of a body."""
+        self._chunks += 1
+
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep one header."""
+        """Keep one header; trailers after the body mean nothing here (RFC 9110 §6.5.1)."""
+        if self._head_done:
+            return
         key = name.decode("latin-1").lower()
         text = value.decode("latin-1")
         known = self._headers.get(key)

@@ -26,6 +26,7 @@ from tinker_ext._transport.limits import FairQueue
 from tinker_ext._transport.origin import Origin, encode_header
 from tinker_ext._wire.payload import Body
 from tinker_ext.errors import ClientClosedError
+from tinker_ext.tls import client_context
 
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_MAX_REPLY_BYTES = 512 * 1024 * 1024
@@ -218,7 +219,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
         origin = self.origin
         host = origin.host.strip("[]")
         if origin.secure and self._ssl is None:
-            self._ssl = httpx.create_ssl_context()
+            self._ssl = client_context()
         # A kept connection that is too old for this request makes room for the new one; every
         # slot held is a connection open or opening, this one included.
         if self._idle and len(self._idle) + self.queue.held > self.queue.limit:

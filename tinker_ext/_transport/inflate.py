@@ -111,13 +111,14 @@ class _Zlib:
 
 
 class _Zstd:
-    """zstd, fed in slices too short to unpack to much."""
+    """zstd (also of several frames, RFC 8878 §3), fed in slices too short to unpack to much."""
 
     def __init__(self, limit: int) -> None:
         import zstandard
 
         self._error = zstandard.ZstdError
-        self._stream: Any = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+        self._open = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj
+        self._stream: Any = self._open()
         self._allowance = _Allowance(limit)
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -125,14 +126,16 @@ class _Zstd:
         for start in range(0, len(data), _ZSTD_SLICE):
             piece = data[start : start + _ZSTD_SLICE]
             self._allowance.arrived(len(piece))
-            if self._stream.eof:
-                raise CorruptError("bytes after the end of the compressed stream")
-            try:
-                out = self._stream.decompress(piece)
-            except self._error as error:
-                raise CorruptError(str(error)) from None
-            self._allowance.spend(len(out))
-            pieces.append(out)
+            while piece:
+                if self._stream.eof:
+                    self._stream = self._open()
+                try:
+                    out = self._stream.decompress(piece)
+                except self._error as error:
+                    raise CorruptError(str(error)) from None
+                self._allowance.spend(len(out))
+                pieces.append(out)
+                piece = self._stream.unused_data if self._stream.eof else b""
         return pieces
 
     def finish(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import re
 from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -104,12 +105,43 @@ def encode_header(name: str, value: str) -> str:
 
 
 def proxy_for(origin: Origin) -> str | None:
-    """Return the proxy that the standard environment variables name for this origin."""
+    """Return the proxy that the standard environment variables name for this origin.
+
+    Raises:
+        ConfigurationError: It is of a kind that there is no way through, or not a URL; the text is
+            not shown, since it may hold a password.
+    """
     host = origin.host.strip("[]")
     if proxy_bypass(f"{host}:{origin.port}") or proxy_bypass(host):
         return None
     proxies = getproxies()
-    proxy = proxies.get(origin.scheme) or proxies.get("all")
-    if proxy and "://" not in proxy:
+    kind = origin.scheme if proxies.get(origin.scheme) else "all"
+    proxy = proxies.get(kind)
+    if not proxy:
+        return None
+    if "://" not in proxy:
         proxy = f"http://{proxy}"
-    return proxy or None
+    _check_proxy(proxy, f"{kind.upper()}_PROXY")
+    return proxy
+
+
+def _check_proxy(proxy: str, variable: str) -> None:
+    scheme = proxy.partition("://")[0].lower()
+    hint = f"Correct {variable}, or name the server in NO_PROXY."
+    if scheme in ("socks5", "socks5h"):
+        if importlib.util.find_spec("socksio") is None:
+            raise ConfigurationError(
+                f"{variable} names a SOCKS proxy, which needs the package socksio"
+            ).with_context(hint=f"Install httpx[socks]. {hint}")
+    elif scheme not in _PORTS:
+        raise ConfigurationError(
+            f"{variable} names a proxy of the unknown kind {scheme[:20]!r}; http, https and socks5 "
+            "can be used"
+        ).with_context(hint=hint)
+    try:
+        host = urlsplit(proxy).hostname
+        _ = urlsplit(proxy).port
+    except ValueError:
+        host = None
+    if not host:
+        raise ConfigurationError(f"{variable} is not the URL of a proxy").with_context(hint=hint)

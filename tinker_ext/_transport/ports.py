@@ -14,6 +14,7 @@ from tinker_ext._transport.http import HttpTransport
 from tinker_ext._transport.limits import FairQueue
 from tinker_ext._transport.messages import Call, Lane, RetryRule
 from tinker_ext._transport.origin import Origin
+from tinker_ext.tls import client_context
 
 _SAFE_RULES = frozenset({RetryRule.READ, RetryRule.POLL})
 # A kept connection may be closed by the server at the moment we write to it. A request that cannot
@@ -73,7 +74,9 @@ class Port:
                 max_connections=settings.connections,
                 max_keepalive_connections=settings.connections,
             )
-            self.transport = httpx.AsyncHTTPTransport(proxy=proxy, limits=limits)
+            self.transport = httpx.AsyncHTTPTransport(
+                verify=client_context(), proxy=proxy, limits=limits
+            )
         else:
             self.transport = self._own = HttpTransport(
                 origin,

@@ -101,13 +101,21 @@ def _call_with(screen: Screen, key: str, method: str) -> Any:
     from tinker_ext._transport.headers import blank
     from tinker_ext.config import Config
     from tinker_ext.errors import APIConnectionError, error_for_status
+    from tinker_ext.tls import client_context
 
     config = Config.from_env(base_url=screen.base_url)
     url = f"{config.base_url}/api/v1/auth/apikey/me"
     headers = {"X-API-Key": key, **config.extra_headers()}
     try:
         # A redirect would take the key elsewhere, so it counts as a refusal.
-        reply = httpx.request(method, url, headers=headers, timeout=SECONDS, follow_redirects=False)
+        reply = httpx.request(
+            method,
+            url,
+            headers=headers,
+            timeout=SECONDS,
+            follow_redirects=False,
+            verify=client_context(),
+        )
     except httpx.HTTPError as error:
         raise APIConnectionError(message=f"cannot reach {config.base_url}: {error}") from None
     if not reply.is_success:

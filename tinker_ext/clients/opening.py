@@ -13,7 +13,7 @@ import httpx
 
 from tinker_ext import auth
 from tinker_ext._transport import Observer
-from tinker_ext._transport.origin import encode_header, split_base_url
+from tinker_ext._transport.origin import encode_header, proxy_for, split_base_url
 from tinker_ext.clients import embedded
 from tinker_ext.clients.arguments import check_metadata
 from tinker_ext.config import HOSTED_BASE_URL, Concealed, Config, fleet_address
@@ -101,7 +101,9 @@ def open_workspace(
         url = embedded.url(url)
     else:
         url = url.rstrip("/")
-        split_base_url(url)
+        origin, _ = split_base_url(url)
+        if make is None:
+            proxy_for(origin)
         command = config.credential_cmd if config is not None else None
         credentials = auth.resolve(api_key, base_url=url, command=command)
         if make is None:

@@ -19,6 +19,7 @@ import httpx
 
 from tinker_ext.downloads.part import Part, Version, alone, validator_of
 from tinker_ext.errors import DownloadError
+from tinker_ext.tls import client_context
 
 Progress = Callable[[int, int | None], None]
 
@@ -264,7 +265,7 @@ def fetch(
     """
     bounds = limits or FetchLimits()
     own = client is None
-    http = client or httpx.Client(follow_redirects=False)
+    http = client or _client()
     notes = target.with_name(target.name + ".version.json")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -299,6 +300,13 @@ def fetch(
         if own:
             http.close()
     return target
+
+
+def _client() -> httpx.Client:
+    try:
+        return httpx.Client(verify=client_context(), follow_redirects=False)
+    except (ImportError, ValueError) as error:  # a proxy that httpx cannot use
+        raise DownloadError(f"HTTP_PROXY, HTTPS_PROXY or ALL_PROXY: {error}") from None
 
 
 def _still_there(

@@ -16,6 +16,7 @@ import pytest
 import zstandard
 from unit._transport.loopback import Loopback, Seen, Writer, reply, serving
 
+from tinker_ext import ServiceClient
 from tinker_ext._transport import (
     ConnectError,
     ConnectionLostError,
@@ -25,7 +26,13 @@ from tinker_ext._transport import (
     ReplyTooLargeError,
 )
 from tinker_ext._transport.origin import split_base_url
-from tinker_ext.errors import APIConnectionError, APIResponseValidationError, TinkerError
+from tinker_ext.errors import (
+    APIConnectionError,
+    APIResponseValidationError,
+    ConfigurationError,
+    TinkerError,
+)
+from tinker_ext.tls import client_context
 
 MB = 1024 * 1024
 
@@ -563,3 +570,99 @@ def test_other_origins_are_refused() -> None:
             assert not other.seen
 
     run(main)
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("kind", ["many", "one line", "extension"])
+def test_trailers_and_chunk_extensions_are_bounded(kind: str) -> None:
+    """F31: what comes beside head and body may not go on for ever."""
+    endless = {
+        "many": b"2\r\nok\r\n0\r\n" + b"X-Trailer: y\r\n" * 100_000,
+        "one line": b"2\r\nok\r\n0\r\nX-Trailer: " + b"y" * 2_000_000,
+        "extension": b"2;x=" + b"y" * 2_000_000,
+    }[kind]
+
+    async def answer(_: Seen, writer: Writer) -> None:
+        writer.write(CHUNKED + endless)
+        await writer.drain()
+        await asyncio.sleep(20)
+
+    async def main() -> None:
+        async with serving(answer) as server:
+            http = pool(server)
+            with pytest.raises((ReplyTooLargeError, MalformedReplyError)):
+                await http.send_raw("GET", "/", b"")
+            await http.aclose()
+
+    run(main)
+
+
+def test_many_small_chunks_and_honest_trailers_pass() -> None:
+    """F31: 20,000 chunks of one byte and a few trailers are a reply like any other."""
+    body = b"x" * 20_000
+    text = CHUNKED + b"1\r\nx\r\n" * 20_000 + b"0\r\nX-Sum: 7\r\nContent-Type: evil\r\n\r\n"
+
+    async def main() -> None:
+        async with serving(text) as server:
+            http = pool(server)
+            status, headers, content = await http.send_raw("GET", "/", b"")
+            assert (status, content) == (200, body)
+            assert "content-type" not in headers
+            assert "x-sum" not in headers
+            await http.aclose()
+
+    run(main)
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_certificates_that_are_not_there_are_named(name, monkeypatch, tmp_path) -> None:
+    """F31: FileNotFoundError without a name, from the depths of a call."""
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv(name, str(tmp_path / "gone.pem"))
+
+    async def main() -> None:
+        http = HttpTransport(split_base_url("https://127.0.0.1:9")[0])
+        with pytest.raises(TinkerError) as caught:
+            await http.send_raw("GET", "/", b"")
+        if name == "SSL_CERT_FILE":
+            assert isinstance(caught.value, ConfigurationError)
+            assert name in str(caught.value)
+            assert "gone.pem" in str(caught.value)
+        await http.aclose()
+
+    run(main)
+
+
+def test_a_file_that_holds_no_certificates_is_named(monkeypatch, tmp_path) -> None:
+    """F31: the same for a file that is something else."""
+    (tmp_path / "not.pem").write_text("hello")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "not.pem"))
+    with pytest.raises(ConfigurationError, match=r"SSL_CERT_FILE.*not\.pem"):
+        client_context()
+
+
+@pytest.mark.parametrize(
+    ("proxy", "words"),
+    [
+        ("socks5://127.0.0.1:1080", "SOCKS proxy, which needs the package socksio"),
+        ("socks4://user:secret@127.0.0.1", "unknown kind 'socks4'"),
+        ("ftp://127.0.0.1", "unknown kind 'ftp'"),
+        ("http://", "not the URL of a proxy"),
+        ("http://127.0.0.1:port", "not the URL of a proxy"),
+    ],
+)
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "ALL_PROXY"])
+def test_a_proxy_without_a_way_through_is_named(proxy, words, variable, monkeypatch) -> None:
+    """F31: said when the client is made, with the variable and without the password."""
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.setenv(variable, proxy)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        ServiceClient(base_url="https://example.org", api_key="tml-x")
+    assert variable in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert ServiceClient(base_url="embedded")

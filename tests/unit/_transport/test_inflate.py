@@ -90,3 +90,55 @@ def test_honest_ratio_passes() -> None:
     assert unpacker is not None
     with pytest.raises(TooLargeError):
         unpacker.feed(gzip.compress(bytes(40_000_000)))
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100_000])
+def test_zstd_of_several_frames_is_whole(piece: int) -> None:
+    """F31: RFC 8878 §3 allows several frames; all but the first were dropped without a word."""
+    parts = [b"one" * 500, b"", b"two" * 700, b"three"]
+    packed = b"".join(zstandard.compress(part) for part in parts)
+    packed += b"\x50\x2a\x4d\x18\x03\x00\x00\x00xyz"  # a skippable frame says nothing
+    unpacker = inflater_for("zstd", 10**6)
+    assert unpacker is not None
+    cuts = [packed[at : at + piece] for at in range(0, len(packed), piece)]
+    assert b"".join(out for cut in cuts for out in unpacker.feed(cut)) == b"".join(parts)
+    unpacker.finish()
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100_000])
+@pytest.mark.parametrize(
+    "rest", [b"garbage", b"\x00", b"\x28\xb5\x2f", zstandard.compress(b"x")[:-1]]
+)
+def test_zstd_with_something_behind_it_is_refused(rest: bytes, piece: int) -> None:
+    """F31: neither garbage nor a frame that is cut short is passed over."""
+    packed = zstandard.compress(b"plain" * 100) + rest
+    unpacker = inflater_for("zstd", 10**6)
+    assert unpacker is not None
+
+    def unpack() -> None:
+        for at in range(0, len(packed), piece):
+            unpacker.feed(packed[at : at + piece])
+        unpacker.finish()
+
+    with pytest.raises(CorruptError):
+        unpack()
+
+
+def test_zstd_frames_share_one_allowance() -> None:
+    """F31: many frames may not unpack to more together than one may."""
+    packed = zstandard.compress(bytes(400_000)) * 400
+    unpacker = inflater_for("zstd", 10**9)
+    assert unpacker is not None
+    with pytest.raises(TooLargeError):
+        unpacker.feed(packed)
+
+
+def test_a_zstd_window_beyond_ours_is_refused() -> None:
+    """M28: a header that asks for a window of 128 MB gets none of it."""
+    params = zstandard.ZstdCompressionParameters(window_log=27)
+    stream = zstandard.ZstdCompressor(compression_params=params).compressobj()
+    packed = stream.compress(b"x" * 100) + stream.flush()
+    unpacker = inflater_for("zstd", 10**9)
+    assert unpacker is not None
+    with pytest.raises(CorruptError):
+        unpacker.feed(packed)
