@@ -12,7 +12,7 @@ import nox
 SHORT = ["drift", "lint", "types", "tests", "simulate", "fuzz", "examples", "docs", "wheel"]
 """What plain `nox` runs: minutes, no torch, and nothing that is judged by time."""
 
-LONG = ["tests_torch", "parity", "cookbook", "fleet", "browser", "bench", "soak"]
+LONG = ["tests_torch", "parity", "cookbook", "fleet", "browser", "loggers", "bench", "soak"]
 """What `nox -s everything` adds, those of them that exist, each in its short form."""
 
 OTHER_PYTHONS = ["3.12", "3.13", "3.14"]
@@ -302,6 +302,16 @@ def browser(session: nox.Session) -> None:
     """
     python = environment(session, "browser", ["-e", ".[all,test]", "playwright>=1.45"], fast=True)
     session.run(python, "-m", "pytest", "tests/browser", *session.posargs)
+
+
+@nox.session
+def loggers(session: nox.Session) -> None:
+    """trackio, wandb (offline), TensorBoard and MLflow, the real packages, read back."""
+    extras = "server,trackio,wandb,tensorboard,mlflow"
+    python = environment(
+        session, "loggers", ["-e", f".[{extras}]", "pytest", "pytest-timeout"], fast=True
+    )
+    session.run(python, "-m", "pytest", "tests/loggers", *session.posargs)
 
 
 @nox.session

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         UnprocessableEntityError,
         UnsafeToRetryError,
     )
+    from tinker_ext.observe.loggers import log_to
     from tinker_ext.observe.sample_log import SampleLog
     from tinker_ext.progress_bars import progress
     from tinker_ext.runs import Run
@@ -169,6 +170,7 @@ __all__ = [
     "auth",
     "compat",
     "errors",
+    "log_to",
     "mock",
     "progress",
     "types",
@@ -190,6 +192,7 @@ _HOMES = {
     "SamplingClient": "clients.sampling",
     "ServiceClient": "clients.service",
     "TrainingClient": "clients.training",
+    "log_to": "observe.loggers",
     "progress": "progress_bars",
 }
 

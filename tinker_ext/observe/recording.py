@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import attrs
 
 from tinker_ext import forks
@@ -212,7 +214,10 @@ class Recorder:
     async def aclose(self) -> None:
         """Close the file."""
         self._waits.close()
-        self._log.close()
+        if self._log.closes_slowly:
+            await asyncio.to_thread(self._log.close)
+        else:
+            self._log.close()
 
 
 def _per_token(loss: float | None, trained: int | None) -> float | None:

@@ -31,6 +31,9 @@ class RunLog:
             exist yet is a file when its name ends like one, for example in ``.jsonl``.
     """
 
+    closes_slowly = False
+    """Whether `close` may take seconds, so that it must not be called on an event loop."""
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         path = Path(path)
         is_file = path.is_file() or (path.suffix in FILE_SUFFIXES and not path.is_dir())

@@ -58,9 +58,9 @@ class Steps:
         tokens = (record.get("tokens") or {}).get("train") or 0
         loss, seconds = record.get("loss"), record.get("seconds")
         cost = (record.get("totals") or {}).get("cost")
-        per_token = loss
-        if tokens and loss is not None and "loss:mean" not in metrics:
-            per_token = loss / tokens
+        per_token = record.get("loss_per_token")
+        if per_token is None and loss is not None:  # a server that does not tell which took part
+            per_token = loss / tokens if tokens and "loss:mean" not in metrics else loss
         pace = tokens / seconds if seconds else None
         row: list[Any] = [record.get("step"), record.get("time"), loss, per_token, pace, seconds]
         row.append(NAN if cost is None else cost)

@@ -1,0 +1,168 @@
+"""The bridge to loggers: what they get, once each, whatever fails or restarts."""
+
+import json
+import logging
+import time
+
+import pytest
+from in_process import MODEL, adam, datum
+
+from tinker_ext import ServiceClient, log_to
+from tinker_ext.errors import ConfigurationError
+from tinker_ext.mock import Server, Settings
+
+
+class Kept:
+    """A logger that keeps what it gets."""
+
+    def __init__(self, fails_at=None):
+        self.steps, self.flushed, self.closed, self.fails_at = [], 0, 0, fails_at
+
+    def log(self, step, values, time):
+        if step == self.fails_at:
+            raise OSError("disk full")
+        self.steps.append((step, values))
+
+    def flush(self):
+        self.flushed = len(self.steps)
+
+    def close(self):
+        self.closed += 1
+
+
+def step(log, number, **more):
+    log.write(
+        "step",
+        step=number,
+        loss=8.0,
+        loss_per_token=2.0,
+        metrics={"kl": 0.5, "note": "text"},
+        tokens={"train": 4},
+        seconds=2.0,
+        totals={"train": 4 * number, "cost": None},
+        **more,
+    )
+
+
+def numbers(kept):
+    return [number for number, _ in kept.steps]
+
+
+def test_every_step_arrives_with_its_numbers(tmp_path):
+    """M34: loss, loss per token, speed, tokens, cost and metrics; texts are left out."""
+    kept = Kept()
+    log = log_to(tmp_path / "run", kept)
+    step(log, 1)
+    log.write("operation", number=1)
+    step(log, 2)
+    log.close()
+    assert numbers(kept) == [1, 2]
+    assert kept.steps[0][1] == {
+        "kl": 0.5,
+        "loss": 8.0,
+        "loss_per_token": 2.0,
+        "seconds": 2.0,
+        "tokens_per_second": 2.0,
+        "tokens/train": 4.0,
+    }
+    assert (kept.flushed, kept.closed) == (2, 1)
+
+
+def test_steps_are_passed_on_while_the_run_goes_on(tmp_path):
+    """M34: not only at the end: a crash finds at most the last second missing."""
+    kept = Kept()
+    log = log_to(tmp_path / "run", kept)
+    step(log, 1)
+    until = time.monotonic() + 30
+    while kept.flushed < 1 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert kept.flushed == 1
+    log.close()
+
+
+def test_a_run_that_goes_on_continues_and_repeats_nothing(tmp_path):
+    """M34: what is missing is passed on at the next start, what is there is not."""
+    first, second = Kept(), Kept()
+    log = log_to(tmp_path / "run", first)
+    step(log, 1)
+    log.close()
+    # As after a crash: a line in the log that nobody has passed on.
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
+        file.write(
+            json.dumps({"type": "step", "time": 1.0, "step": 2, "loss": 1.0}, separators=(",", ":"))
+            + "\n"
+        )
+    log = log_to(tmp_path / "run", second)
+    step(log, 3)
+    log.close()
+    assert (numbers(first), numbers(second)) == ([1], [2, 3])
+
+
+def test_a_logger_that_fails_is_told_once_and_stops_nobody(tmp_path, caplog):
+    """F29: neither the run nor the other logger notices."""
+    bad, good = Kept(fails_at=2), Kept()
+
+    class Good(Kept):
+        pass
+
+    good = Good()
+    log = log_to(tmp_path / "run", bad, good)
+    with caplog.at_level(logging.WARNING, "tinker_ext"):
+        for number in (1, 2, 3):
+            step(log, number)
+        log.close()
+    assert numbers(good) == [1, 2, 3]
+    assert numbers(bad) == [1]
+    assert [r.getMessage() for r in caplog.records] == [
+        "Kept takes no more steps: disk full. The run goes on without it."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("tensorbord", "known are"), (object(), "needs log, flush")]
+)
+def test_a_wrong_logger_is_refused_at_the_call(tmp_path, given, said):
+    """M6: with what there is."""
+    with pytest.raises(ConfigurationError, match=said):
+        log_to(tmp_path / "run", given)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
+    """M39: each logger is an extra."""
+    monkeypatch.setitem(__import__("sys").modules, "wandb", None)
+    with pytest.raises(ConfigurationError, match=r"tinker-ext\[wandb\]"):
+        log_to(tmp_path, "wandb")
+
+
+def test_broken_notes_and_a_replaced_log_begin_again(tmp_path):
+    """Bad input: the log is the truth."""
+    (tmp_path / "loggers.json").write_text("{torn")
+    kept = Kept()
+    log = log_to(tmp_path, kept)
+    step(log, 1)
+    log.close()
+    (tmp_path / "metrics.jsonl").unlink()
+    again = Kept()
+    log = log_to(tmp_path, again)
+    log.write("step", step=9, loss=1)
+    log.close()
+    assert (numbers(kept), numbers(again)) == ([1], [9])
+
+
+def test_a_client_passes_its_steps_on_and_ends_the_logger(tmp_path):
+    """M34: `ServiceClient(run_log=log_to(…))` is all."""
+    kept = Kept()
+    with (
+        Server(Settings()) as port,
+        ServiceClient(
+            base_url=port.url, api_key="tml-x", run_log=log_to(tmp_path, kept)
+        ) as service,
+    ):
+        training = service.create_lora_training_client(MODEL, rank=4)
+        for _ in range(3):
+            training.forward_backward([datum(4)], "cross_entropy")
+            training.optim_step(adam()).result()
+    assert numbers(kept) == [1, 2, 3]
+    assert kept.closed == 1
+    assert kept.steps[0][1]["loss_per_token"] > 0
