@@ -30,6 +30,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("session", "sessions", "Export the timeline of a session."),
         Entry("sample", "sample", "Sample from a checkpoint or a base model."),
         Entry("model", "models", "List the models the server offers."),
+        Entry("estimate", "estimate", "Tokens and cost of a run, before it is started."),
         Entry("billing", "billing", "Usage and checkpoint storage, as table, JSON or CSV."),
         Entry("auth", "auth", "Log in, log out, and see who you are."),
     ),

@@ -1,9 +1,10 @@
 """`Prices`: a price table read from a JSON or TOML file.
 
 The table gives prices per million tokens, by base model; ``*`` stands for every model that is not
-named::
+named, and ``date`` says from when the prices are::
 
     currency = "USD"
+    date = 2026-11-01
 
     [models."Qwen/Qwen3-8B"]
     train = 0.40
@@ -47,6 +48,7 @@ class Prices:
 
     models: Mapping[str, Mapping[str, float]]
     currency: str = "USD"
+    date: str | None = None
 
     def __attrs_post_init__(self) -> None:
         for model, row in self.models.items():
@@ -78,7 +80,8 @@ class Prices:
                 f"The price table {path} has no `models`: name each model (or '*') with its "
                 "prices of train, prefill and sample per million tokens."
             )
-        return cls(models, str(data.get("currency", "USD")))
+        date = data.get("date")
+        return cls(models, str(data.get("currency", "USD")), None if date is None else str(date))
 
     def row(self, model: str | None) -> Mapping[str, float] | None:
         """Prices of a model, those of `*` when it is not listed, else None."""
