@@ -54,6 +54,7 @@ log = logging.getLogger("tinker_ext")
 WARN_SECONDS = 60.0
 QUICK_SECONDS = 0.1
 IDLE_SECONDS = 1.0
+LEAVE_SECONDS = 3.0
 CAUTION = 0.75
 """Part of an equal share that is used while the store is away: members may have come meanwhile."""
 
@@ -165,19 +166,22 @@ class Member:
 
     def leave(self) -> None:
         """Give the lease back and stop; safe to call twice."""
-        if self._ended:
-            return
+        # A finalizer may come while this very thread reports: then the lease ends by itself.
+        if not self._ended and self._lock.acquire(timeout=LEAVE_SECONDS):
+            self._ended = True
+            try:
+                if not self.is_cut_off:
+                    self._synchronise()
+                    self.store.leave(self.group, self.id)
+            except (StoreUnreachableError, ConfigurationError):
+                log.debug("the store was away when %s left", self.id)
+            finally:
+                self.store.close()
+                self._lock.release()
         self._ended = True
         self._wake.set()
-        if self._thread not in (None, threading.current_thread()):
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(1.0)
-        try:
-            if not self.is_cut_off:
-                self.sync()
-                self.store.leave(self.group, self.id)
-        except (StoreUnreachableError, ConfigurationError):
-            log.debug("the store was away when %s left", self.id)
-        self.store.close()
 
     def after_fork(self) -> None:
         """Forget the parent's life: a child is a member of its own, once it samples."""
@@ -257,33 +261,37 @@ class Member:
             ConfigurationError: The store cannot be used.
         """
         with self._lock:
-            if not self.group:
-                group = group_name(self.store.open(), self._base_url, self._fingerprint)
-                check_versions(self.store.look(group), self.store.place)
-                self.store.enter(group, self._base_url, self._limits, self._prices)
-                self.group = group
-            report, version = self._report(), self.ledger.version if self.ledger else 0
-            try:
-                got = self.store.sync(self.group, report)
-            except StoreUnreachableError:
-                self._refusal |= report.refused
-                raise
-            if not got.known and self._grant is not None:
-                self.store.enter(self.group, self._base_url, self._limits, self._prices)
-                got = self.store.sync(self.group, report)
-            if self.ledger is not None:
-                self.ledger.balance(got, version)
-            if got.serial:
-                self._plan(got.serial)
-            now = time.monotonic()
-            if self._grant is None or got.round != self._grant.round:
-                self._learned = now
-            if self._down:
-                log.info("The store of the fleet answers again; %d members.", got.members)
-            self._grant, self._granted, self._down, self._care = got, now, False, 1.0
-            self._set(got.cap)
-            if got.pause > 0.01:
-                self._work.pause(got.pause)
+            if not self._ended:
+                self._synchronise()
+
+    def _synchronise(self) -> None:
+        if not self.group:
+            group = group_name(self.store.open(), self._base_url, self._fingerprint)
+            check_versions(self.store.look(group), self.store.place)
+            self.store.enter(group, self._base_url, self._limits, self._prices)
+            self.group = group
+        report, version = self._report(), self.ledger.version if self.ledger else 0
+        try:
+            got = self.store.sync(self.group, report)
+        except StoreUnreachableError:
+            self._refusal |= report.refused
+            raise
+        if not got.known and self._grant is not None:
+            self.store.enter(self.group, self._base_url, self._limits, self._prices)
+            got = self.store.sync(self.group, report)
+        if self.ledger is not None:
+            self.ledger.balance(got, version)
+        if got.serial:
+            self._plan(got.serial)
+        now = time.monotonic()
+        if self._grant is None or got.round != self._grant.round:
+            self._learned = now
+        if self._down:
+            log.info("The store of the fleet answers again; %d members.", got.members)
+        self._grant, self._granted, self._down, self._care = got, now, False, 1.0
+        self._set(got.cap)
+        if got.pause > 0.01:
+            self._work.pause(got.pause)
 
     def _report(self) -> Report:
         now, grant = time.monotonic(), self._grant
