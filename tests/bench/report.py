@@ -8,6 +8,7 @@ import os
 import platform
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -117,7 +118,8 @@ def text(rows: Sequence[Row], curves: Sequence[Curve]) -> str:
     lines = [HEADER, *(cells(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(HEADER))]
     out = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in lines]
-    out += ["", "CPU µs per sample, by samples queued at once"]
+    if curves:
+        out += ["", "CPU µs per sample, by samples queued at once"]
     for curve in curves:
         points = "  ".join(f"{count:,}: {cost:,.0f}" for count, cost in curve.points.items())
         out.append(f"{curve.name:12} {points}")
@@ -129,6 +131,8 @@ def markdown(rows: Sequence[Row], curves: Sequence[Curve]) -> str:
     lines = [HEADER, ["---"] * len(HEADER), *(cells(row) for row in rows)]
     out = ["| " + " | ".join(line) + " |" for line in lines]
     counts = sorted({count for curve in curves for count in curve.points})
+    if not curves:
+        return "\n".join(out) + "\n"
     out += ["", "CPU µs per sample, by samples queued at once:", ""]
     out += ["| queued | " + " | ".join(f"{count:,}" for count in counts) + " |"]
     out += ["|" + " --- |" * (len(counts) + 1)]
@@ -138,7 +142,55 @@ def markdown(rows: Sequence[Row], curves: Sequence[Curve]) -> str:
     return "\n".join(out) + "\n"
 
 
-def svg(curves: Sequence[Curve]) -> str:
+LINE, LEFT, RIGHT = 26, 430, 90
+WIDTH = 860
+GOOD, POOR, GREY = "#0b6e4f", "#c1440e", "#667"
+
+
+def bars_svg(rows: Sequence[Row]) -> str:
+    """How many times better than the official SDK each piece of work is, as bars."""
+    shown = [(row, row.ratio) for row in rows if row.ratio is not None and row.least is not None]
+    if not shown:
+        return ""
+    most = math.ceil(math.log2(max(ratio for _, ratio in shown)))
+    least = math.floor(math.log2(min(1.0, *(ratio for _, ratio in shown))))
+    height = LINE * len(shown) + 64
+
+    def place(ratio: float) -> float:
+        share = (math.log2(ratio) - least) / (most - least)
+        return round(LEFT + share * (WIDTH - LEFT - RIGHT), 1)
+
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        'font-family="sans-serif" font-size="13">',
+        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
+        f'<text x="{LEFT}" y="20" font-weight="bold">times better than the official SDK '
+        "(longer is better)</text>",
+    ]
+    for power in range(least, most + 1):
+        x = place(2**power)
+        stroke = GREY if power == 0 else "#e4e4ea"
+        out.append(f'<path d="M{x} 30V{height - 24}" stroke="{stroke}"/>')
+        label = f'x="{x}" y="{height - 8}" text-anchor="middle" fill="{GREY}"'
+        out.append(f"<text {label}>{2**power:g}×</text>")
+    for index, (row, ratio) in enumerate(shown):
+        y = 36 + LINE * index
+        start, end = sorted((place(1), place(ratio)))
+        colour = GOOD if ratio >= 1 else POOR
+        against = "" if row.base == BASE else f" (against {row.base})"
+        out.append(
+            f'<text x="{LEFT - 10}" y="{y + 14}" text-anchor="end">{row.work}{against}</text>'
+        )
+        size = max(end - start, 1)
+        out.append(f'<rect x="{start}" y="{y}" width="{size:.1f}" height="18" fill="{colour}"/>')
+        out.append(
+            f'<text x="{end + 6}" y="{y + 14}" fill="{colour}" font-weight="bold">'
+            f"{ratio:.1f}×</text>"
+        )
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def curves_svg(curves: Sequence[Curve]) -> str:
     """The curves, both axes logarithmic."""
     width, height, left, bottom = 640, 300, 70, 40
     costs = [cost for curve in curves for cost in curve.points.values()]
@@ -179,34 +231,80 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, Python {platform.python_version()}, {system}, load {load}"
 
 
-def write(folder: Path, rows: Sequence[Row], curves: Sequence[Curve]) -> None:
-    """Leave the run's figures in a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    everything = {
-        "machine": machine(),
-        "rows": [
-            {
-                **attrs.asdict(row),
-                "ratio": row.ratio,
-                "least_met": row.reaches(row.least),
-                "aim_met": row.reaches(row.aim),
-            }
-            for row in rows
-        ],
-        "cpu_us_per_sample": {curve.name: curve.points for curve in curves},
-    }
-    (folder / "bench.json").write_text(json.dumps(everything, indent=1) + "\n")
-    (folder / "bench.md").write_text(markdown(rows, curves))
-    (folder / "queued-samples.svg").write_text(svg(curves))
+@attrs.define
+class Record:
+    """The figures of all parts, each from the last run that measured it.
+
+    Attributes:
+        parts: Rows by part.
+        curves: Cost of a sample by how many are queued.
+        machine: Where the last of them were measured.
+    """
+
+    parts: dict[str, list[Row]] = attrs.field(factory=dict)
+    curves: list[Curve] = attrs.field(factory=list)
+    machine: str = ""
+
+    @classmethod
+    def read(cls, folder: Path) -> Record:
+        """What earlier runs left in a folder."""
+        try:
+            told = json.loads((folder / "bench.json").read_text())
+            parts = {name: [_row(row) for row in rows] for name, rows in told["parts"].items()}
+            queued = told["cpu_us_per_sample"]
+            curves = [
+                Curve(name, {int(count): cost for count, cost in points.items()})
+                for name, points in queued.items()
+            ]
+        except (OSError, KeyError, TypeError):
+            return cls()
+        return cls(parts, curves)
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows."""
+        return [row for rows in self.parts.values() for row in rows]
+
+    def write(self, folder: Path) -> None:
+        """Leave the figures and pictures in a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        everything = {
+            "machine": self.machine,
+            "parts": {
+                name: [
+                    {
+                        **attrs.asdict(row),
+                        "ratio": row.ratio,
+                        "least_met": row.reaches(row.least),
+                        "aim_met": row.reaches(row.aim),
+                    }
+                    for row in rows
+                ]
+                for name, rows in self.parts.items()
+            },
+            "cpu_us_per_sample": {curve.name: curve.points for curve in self.curves},
+        }
+        (folder / "bench.json").write_text(json.dumps(everything, indent=1) + "\n")
+        (folder / "bench.md").write_text(markdown(self.rows, self.curves))
+        self._draw(folder)
+
+    def publish(self, docs: Path) -> None:
+        """Replace the table and the pictures of the documentation page."""
+        page = docs / "performance.md"
+        begin, end = "<!-- table -->\n", "<!-- /table -->"
+        before, rest = page.read_text().split(begin)
+        _, after = rest.split(end)
+        table = f"{self.machine}.\n\n{markdown(self.rows, self.curves)}"
+        page.write_text(f"{before}{begin}\n{table}\n{end}{after}")
+        (docs / "images").mkdir(exist_ok=True)
+        self._draw(docs / "images")
+
+    def _draw(self, folder: Path) -> None:
+        (folder / "bench.svg").write_text(bars_svg(self.rows))
+        if self.curves:
+            (folder / "queued-samples.svg").write_text(curves_svg(self.curves))
 
 
-def publish(docs: Path, rows: Sequence[Row], curves: Sequence[Curve]) -> None:
-    """Replace the table and the picture of the documentation page."""
-    page = docs / "performance.md"
-    begin, end = "<!-- table -->\n", "<!-- /table -->"
-    before, rest = page.read_text().split(begin)
-    _, after = rest.split(end)
-    table = f"{machine()}.\n\n{markdown(rows, curves)}"
-    page.write_text(f"{before}{begin}\n{table}\n{end}{after}")
-    (docs / "images").mkdir(exist_ok=True)
-    (docs / "images" / "queued-samples.svg").write_text(svg(curves))
+def _row(told: dict[str, Any]) -> Row:
+    names = {field.name for field in attrs.fields(Row)}
+    return Row(**{name: value for name, value in told.items() if name in names})

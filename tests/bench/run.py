@@ -18,7 +18,7 @@ import attrs
 import bench_generated
 import report
 from contest import OURS, ROOT, Contest, Figures, contest, interpreters
-from report import Curve, Row
+from report import Curve, Record, Row
 
 NEW, OLD = "0.36.0", "0.4.1"
 SPREAD = 10_000
@@ -77,11 +77,11 @@ def starting(field: Contest, plan: Plan) -> Iterator[Row]:
     names = {name: "tinker_ext" if name == OURS else "tinker" for name in plain}
     touched = {name: TOUCH.format(package) for name, package in names.items()}
     first = {name: FIRST.format(package, field.url) for name, package in names.items()}
-    yield Row("import", "ms", only(field.imports(plain, plan.rounds), "ms"), 3, 6)
+    yield Row("import, CPU", "ms", only(field.imports(plain, plan.rounds), "ms"), 3, 6)
     figures = only(field.imports(touched, plan.rounds), "ms")
-    yield Row("import and use clients and types", "ms", figures)
-    figures = only(field.imports(first, plan.rounds), "ms")
-    yield Row("import and a first training client", "ms", figures, 3, 6)
+    yield Row("import and use clients and types, CPU", "ms", figures)
+    figures = only(field.imports(first, plan.few), "ms")
+    yield Row("import and a first training client, CPU", "ms", figures, 3, 6)
 
 
 LARGE = {"datums": 256, "length": 4096}
@@ -238,6 +238,7 @@ PARTS = {
     "waiting": waiting,
     "generated": generated,
 }
+NAMES = [*PARTS, "curve"]
 
 
 def measure(
@@ -256,10 +257,15 @@ def main() -> int:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="more turns, and 0.4.1 too")
-    parser.add_argument("--only", nargs="+", choices=[*PARTS, "curve"], default=[*PARTS, "curve"])
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES)
     parser.add_argument("--once", action="store_true", help="measure nothing anew that misses")
-    parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", help="for the files")
-    parser.add_argument("--docs", action="store_true", help="put the table into the documentation")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "build" / "bench",
+        help="for the files; the parts not measured stay as they were",
+    )
+    parser.add_argument("--docs", action="store_true", help="publish what --out holds")
     options = parser.parse_args()
     plan = FULL if options.full else QUICK
     pythons = interpreters()
@@ -267,24 +273,27 @@ def main() -> int:
     print("contenders:", ", ".join(pythons), flush=True)
     if NEW not in pythons:
         print("official 0.36.0 is not here: no ratios (nox -s bench installs it)", file=sys.stderr)
-    rows: list[Row] = []
-    curves: list[Curve] = []
+    record = Record.read(options.out)
+    record.machine = report.machine()
+    measured: list[Row] = []
     with contest(pythons) as field:
-        for name, part in PARTS.items():
-            if name in options.only:
-                print(time.strftime("%H:%M:%S"), name, flush=True)
-                rows += measure(part, field, plan, 0 if options.once else AGAIN)
-        if "curve" in options.only:
-            print(time.strftime("%H:%M:%S"), "curve", flush=True)
-            curves = curve(field, plan)
-            rows.append(flatness(curves[0]))
+        for name in options.only:
+            print(time.strftime("%H:%M:%S"), name, flush=True)
+            if name == "curve":
+                record.curves = curve(field, plan)
+                rows = [flatness(record.curves[0])]
+            else:
+                rows = measure(PARTS[name], field, plan, 0 if options.once else AGAIN)
+            record.parts[name] = rows
+            measured += rows
+            record.write(options.out)  # at once: a long run may be interrupted
+    record.parts = {name: record.parts[name] for name in NAMES if name in record.parts}
+    record.write(options.out)
     print()
-    print(report.text(rows, curves))
-    if curves:
-        report.write(options.out, rows, curves)
-        if options.docs:
-            report.publish(ROOT / "docs", rows, curves)
-    missed = [row for row in rows if row.reaches(row.least) is False]
+    print(report.text(measured, record.curves if "curve" in options.only else []))
+    if options.docs:
+        record.publish(ROOT / "docs")
+    missed = [row for row in measured if row.reaches(row.least) is False]
     for row in missed:
         print(f"missed: {row.work}", file=sys.stderr)
     return int(any(options.full or not row.is_time for row in missed))

@@ -8,7 +8,7 @@ import numpy as np
 
 from tinker_ext._reply_parts import ReplyParts
 from tinker_ext.batch.metrics import reduce_metrics
-from tinker_ext.errors import APIResponseValidationError, InvalidInputError
+from tinker_ext.errors import APIResponseValidationError
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.outputs import ForwardBackwardOutput
 
@@ -23,7 +23,8 @@ def trained_positions(data: Sequence[Datum]) -> int:
         inputs = datum.loss_fn_inputs
         for name in SELECTORS:
             if name in inputs:
-                values = inputs[name].to_numpy()
+                tensor = inputs[name]
+                values = tensor.to_numpy() if tensor.is_sparse else tensor.array
                 # Several targets a position (distillation): it counts once.
                 rows = values if values.ndim < 2 else values.reshape(len(values), -1).any(axis=1)
                 total += int(np.count_nonzero(rows))
@@ -48,12 +49,14 @@ def merge(
         counts: How many datums each chunk had; without it the numbers are not compared.
         trained: Positions of the whole batch that take part in the loss.
 
+    Returns:
+        The combined result; an empty one of no results, as the official SDK has it.
+
     Raises:
-        InvalidInputError: There are no results.
         APIResponseValidationError: The server answered for more or fewer datums than it got.
     """
     if not outputs:
-        raise InvalidInputError("There are no chunk results to merge.")
+        return ForwardBackwardOutput(loss_fn_output_type="", loss_fn_outputs=[])
     for output, count in zip(outputs, counts or (), strict=counts is not None):
         if len(output.loss_fn_outputs) != count:
             raise APIResponseValidationError(

@@ -72,7 +72,9 @@ class ModelInput:
     @classmethod
     def from_ints(cls, tokens: Tokens) -> Self:
         """One text chunk with these token ids."""
-        return cls(chunks=[EncodedTextChunk(tokens=tokens)])
+        made = cls.__new__(cls)  # batches are made of these: nothing is left to check
+        object.__setattr__(made, "chunks", [EncodedTextChunk(tokens=tokens)])
+        return made
 
     @classmethod
     def from_text(cls, text: str, tokenizer: Any, *, add_special_tokens: bool = True) -> Self:

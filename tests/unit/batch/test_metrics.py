@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tinker_ext.batch.merge import merge
 from tinker_ext.batch.metrics import REDUCERS, reduce_metrics
-from tinker_ext.errors import InvalidInputError
 from tinker_ext.types import ForwardBackwardOutput, TensorData
 
 
@@ -102,5 +101,9 @@ def test_merge_keeps_order_and_first_type():
     merged = merge([left, right])
     assert merged.loss_fn_output_type == "a"
     assert merged.loss_fn_outputs == [*left.loss_fn_outputs, *right.loss_fn_outputs]
-    with pytest.raises(InvalidInputError):
-        merge([])
+
+
+def test_nothing_merged_is_nothing():
+    """F56: no results make an empty one, as with the official package."""
+    merged = merge([])
+    assert (merged.loss_fn_output_type, merged.loss_fn_outputs, merged.metrics) == ("", [], {})

@@ -6,6 +6,7 @@ import datetime
 import math
 
 import attrs
+import numpy as np
 import pytest
 
 from tinker_ext import types
@@ -81,3 +82,12 @@ def test_records_are_checked_when_read():
     assert types.SupportedModel(model_name=5).model_name == 5
     with pytest.raises(ValueError, match="string"):
         types.SupportedModel.from_dict({"model_name": 5})
+
+
+def test_arrays_are_copied():
+    """F56: what a datum holds does not change with the caller's array."""
+    weights = np.ones(3, np.float32)
+    datum = types.Datum(INPUT, {"weights": weights, "mask": types.TensorData.from_numpy(weights)})
+    weights[:] = 7
+    assert datum.loss_fn_inputs["weights"].data == [1.0] * 3
+    assert datum.loss_fn_inputs["mask"].data == [1.0] * 3
