@@ -141,9 +141,13 @@ def to_array(
 def _is_constant(source: npt.NDArray[Any]) -> bool:
     """Whether an array is read-only down to its memory: parts of replies are, for example."""
     flags = source.flags
-    if flags.writeable or not flags.c_contiguous or type(source) is not np.ndarray:
+    if flags.writeable or not (flags.c_contiguous and flags.aligned):
+        return False
+    if type(source) is not np.ndarray:
         return False
     base: object = source.base  # numpy's stubs know arrays only
+    if isinstance(base, memoryview):
+        base = base.obj
     if base is None or isinstance(base, bytes):
         return True
     return isinstance(base, np.ndarray) and _is_constant(base)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tinker_proto import tinker_pb2 as pb
 
 from tinker_ext._wire.dialects import Wire
-from tinker_ext._wire.payload import Part, Payload, seal_proto, seal_proto_zstd
+from tinker_ext._wire.payload import Part, Payload, seal_proto, seal_proto_zstd, varint
 from tinker_ext._wire.proto_datum import write_datum
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.enums import StopReason
@@ -85,10 +85,11 @@ def parse(message: Any, content: bytes) -> Any:
 
 def decode_forward(content: bytes) -> ForwardBackwardOutput:
     """Read the result of forward or forward_backward."""
-    message = parse(pb.ForwardBackwardOutput(), content)
+    aside: list[memoryview] = []
+    message = parse(pb.ForwardBackwardOutput(), _set_aside(memoryview(content), _DATA, aside))
     outputs: list[dict[str, TensorData]] = []
     for record in message.loss_fn_outputs:
-        outputs.extend(_record(record))
+        outputs.extend(_record(record, aside))
     if not message.loss_fn_output_type.isprintable():
         # The sequences of a SampleResponse stand in the same field and parse as text.
         raise ValueError("not a ForwardBackwardOutput: its first field is not a name")
@@ -100,8 +101,69 @@ def decode_forward(content: bytes) -> ForwardBackwardOutput:
     )
 
 
-def _record(record: Any) -> list[dict[str, TensorData]]:
-    columns = {name: _slices(batched) for name, batched in record.fields.items()}
+_DATA: Final = (2, 2, 2, 1)
+"""Fields that lead to the values: loss_fn_outputs, fields, the value of an entry, data."""
+
+
+def _set_aside(message: memoryview, path: tuple[int, ...], aside: list[memoryview]) -> bytes:
+    """A copy of a message that has a number in place of the bytes at the end of a path.
+
+    Those bytes are nearly all of a result, and the protobuf runtime copies them twice. Here they
+    stay where they arrived.
+
+    Args:
+        message: The message.
+        path: Field numbers from the message to the bytes.
+        aside: Takes the bytes; what stands in their place is their index, of eight bytes.
+
+    Raises:
+        ValueError: This is not a message.
+    """
+    out: list[Part] = []
+    at, end = 0, len(message)
+    while at < end:
+        begin = at
+        tag, at = _varint(message, at)
+        kind = tag & 7
+        if kind == 2:
+            body = at
+            size, at = _varint(message, at)
+            inside, at = message[at : at + size], at + size
+            if tag >> 3 == path[0]:
+                if len(path) == 1:
+                    new = len(aside).to_bytes(8, "little")
+                    aside.append(inside)
+                else:
+                    new = _set_aside(inside, path[1:], aside)
+                out += (message[begin:body], varint(len(new)), new)
+                begin = at
+        elif kind == 0:
+            _, at = _varint(message, at)
+        elif kind in (1, 5):
+            at += 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"not a protobuf message: wire type {kind}")
+        if at > end:
+            raise ValueError("not a protobuf message: it ends too early")
+        if begin < at:
+            out.append(message[begin:at])
+    return b"".join(out)
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(message) and shift < 64:
+        byte = message[at]
+        value |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise ValueError("not a protobuf message: a number does not end")
+
+
+def _record(record: Any, aside: list[memoryview]) -> list[dict[str, TensorData]]:
+    columns = {name: _slices(batched, aside) for name, batched in record.fields.items()}
     count = record.num_datums or (len(next(iter(columns.values()))) if columns else 0)
     for name, column in columns.items():
         if len(column) != count:
@@ -116,8 +178,9 @@ def _record(record: Any) -> list[dict[str, TensorData]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _slices(batched: Any) -> list[TensorData]:
-    raw, dtype = batched.data, batched.dtype
+def _slices(batched: Any, aside: list[memoryview]) -> list[TensorData]:
+    place, dtype = batched.data, batched.dtype
+    raw = aside[int.from_bytes(place, "little")] if place else b""
     if len(batched.offsets) % 8:
         raise ValueError("offsets are not int64")
     offsets = np.frombuffer(batched.offsets, "<i8")
@@ -155,7 +218,7 @@ _WIDTHS: Final[Mapping[int, int]] = {
 }
 
 
-def _values(raw: bytes, dtype: int) -> npt.NDArray[Any]:
+def _values(raw: Part, dtype: int) -> npt.NDArray[Any]:
     """A view over the bytes; narrower types are widened."""
     width = _WIDTHS.get(dtype)
     if width is None:
