@@ -1,0 +1,135 @@
+"""Threads beside the loop: one per job, so that none waits behind another; none at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+
+import pytest
+
+from tinker_ext.core.workers import COMPUTATIONS, CoreLoop
+
+
+@pytest.fixture
+def loop():
+    loop = CoreLoop()
+    yield loop
+    loop.join_threads(5)
+    loop.close()
+
+
+def no_more_threads(monkeypatch):
+    """What Python 3.12 and later do from the beginning of their end."""
+
+    def refuse(self):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
+def test_a_name_is_looked_up_once_for_all_who_ask(loop, monkeypatch):
+    """F18: and who gives up leaves the look-up to the others."""
+    asked, gate = [], threading.Event()
+
+    def slow(*key):
+        asked.append(key[0])
+        gate.wait(20)
+        return [key[0]]
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+
+    async def scenario():
+        callers = [asyncio.ensure_future(loop.getaddrinfo("host", 80)) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        callers[0].cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        found = await asyncio.gather(*callers, return_exceptions=True)
+        assert isinstance(found[0], asyncio.CancelledError)
+        assert found[1:] == [["host"]] * 4
+        assert asked == ["host"]
+        await loop.getaddrinfo("host", 80)
+        assert asked == ["host", "host"]
+
+    loop.run_until_complete(scenario())
+
+
+def test_a_slow_name_holds_up_neither_names_nor_work(loop, monkeypatch):
+    """F18: as many threads as there are names to wait for."""
+    gate = threading.Event()
+
+    def look_up(host, *rest):
+        if host.startswith("slow"):
+            gate.wait(20)
+        return [host]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+
+    async def scenario():
+        slow = [asyncio.ensure_future(loop.getaddrinfo(f"slow{n}", 80)) for n in range(20)]
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(loop.getaddrinfo("fast", 80), 10) == ["fast"]
+        assert await asyncio.wait_for(loop.compute(sum, [1, 2]), 10) == 3
+        assert await asyncio.wait_for(asyncio.to_thread(sum, [1, 2]), 10) == 3
+        assert not any(each.done() for each in slow)
+        gate.set()
+        await asyncio.gather(*slow)
+
+    loop.run_until_complete(scenario())
+
+
+def test_few_computations_run_at_once(loop):
+    """M23: encoding takes two processors at most."""
+    running, most, lock = 0, 0, threading.Lock()
+
+    def work():
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        threading.Event().wait(0.01)
+        with lock:
+            running -= 1
+
+    async def scenario():
+        await asyncio.gather(*(loop.compute(work) for _ in range(12)))
+
+    loop.run_until_complete(scenario())
+    assert most == COMPUTATIONS
+
+
+def test_where_no_thread_can_start_work_is_done_on_the_loop(loop, monkeypatch):
+    """F17 F38: a look-up takes what was found before, else it is made here; errors are errors."""
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest: [f"{host} anew"])
+
+    async def before():
+        await loop.getaddrinfo("known", 80)
+
+    loop.run_until_complete(before())
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest: [f"{host} at the end"])
+    no_more_threads(monkeypatch)
+
+    async def at_the_end():
+        assert await loop.getaddrinfo("known", 80) == ["known anew"]
+        assert await loop.getaddrinfo("other", 80) == ["other at the end"]
+        assert await asyncio.to_thread(sum, [1, 2]) == 3
+        assert await loop.compute(sum, [1, 2]) == 3
+        with pytest.raises(ZeroDivisionError):
+            await loop.compute(lambda: 1 / 0)
+
+    loop.run_until_complete(at_the_end())
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), StopIteration("x")])
+def test_errors_of_a_job_reach_whoever_waits(loop, error):
+    """M16: a future refuses StopIteration, and nobody is to wait for ever because of that."""
+
+    def fail():
+        raise error
+
+    async def scenario():
+        with pytest.raises((ValueError, RuntimeError), match="x"):
+            await asyncio.wait_for(loop.compute(fail), 10)
+
+    loop.run_until_complete(scenario())
