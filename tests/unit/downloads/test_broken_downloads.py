@@ -204,6 +204,19 @@ def test_only_a_strong_validator_joins_halves(shop, tmp_path, etag, modified, jo
     assert ("Range" in shop.requests[-1]) is joins
 
 
+def test_a_weak_validator_joins_nothing_within_one_call_either(shop, tmp_path):
+    """F29: after a hang-up the file is fetched from its start."""
+    shop.etag, shop.cut = 'W/"one"', 600_000
+
+    def heal(shop):
+        if len(shop.requests) == 2:
+            shop.cut = None
+
+    shop.before = heal
+    fetch(shop.url, tmp_path / "w", sha256=digest(ONE), limits=QUICK)
+    assert ["Range" in headers for headers in shop.requests] == [False, False]
+
+
 @pytest.mark.parametrize(
     "notes",
     [
