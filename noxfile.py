@@ -324,9 +324,21 @@ def wheel(session: nox.Session) -> None:
 def parity(session: nox.Session) -> None:
     """The official SDKs, unmodified, on the embedded server; our client gives the same numbers.
 
-    `-- --versions all` runs every era and writes docs/conformance/official-sdks.json.
+    `-- --versions all` runs every era and writes docs/conformance/official-sdks.json,
+    `-- --downstream` packages that import `tinker`, under compat.
     """
     options = list(session.posargs)
+    if options == ["--downstream"]:
+        packages = ["openpipe-art==0.5.18", COOKBOOK, "inspect-ai", "fastapi", "uvicorn", TORCH]
+        trinity = (
+            ["-r", "tests/parity/requirements-trinity.txt"],
+            ["--no-deps", "trinity-rft==0.6.0"],
+        )
+        steps = [TORCH, "numpy"], packages, ["-e", ".[all]"], *trinity
+        python = environment(session, "downstream", *steps)
+        session.run(workshop(session), "tests/parity/downstream.py", python)
+        session.run(workshop(session), "tests/interop/publish.py")
+        return
     every = options[:2] == ["--versions", "all"]
     versions = EVERY_OFFICIAL if every else SHORT_OFFICIAL
     # One environment has what all of them need; each version is a folder, as it was published.

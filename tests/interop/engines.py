@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -37,6 +37,7 @@ class Traits:
         seeded: Whether the same seed of an adapter gives the same numbers again.
         older: Whether this is the older SkyRL package, which lacks more.
         engine: Packages whose versions are written down.
+        headers: What its users send beside the key.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Traits:
     seeded: bool = True
     older: bool = False
     engine: tuple[str, ...] = ("torch", "transformers")
+    headers: Mapping[str, str] = attrs.field(factory=dict)
 
 
 TRAITS = {
@@ -55,7 +57,12 @@ TRAITS = {
         "skyrl-tx-0.3.0", falls=0.5, older=True, engine=("jax", "flax", "transformers")
     ),
     "tuft": Traits("tuft-0.2.2", wire="proto", model=False, sampler=False, falls=0.0, seeded=False),
-    "twinkle": Traits("twinkle-kit-0.5.1", sampler=False, seeded=False),
+    "twinkle": Traits(
+        "twinkle-kit-0.5.1",
+        sampler=False,
+        seeded=False,
+        headers={"Authorization": f"Bearer {KEY}"},
+    ),
 }
 
 
@@ -242,6 +249,10 @@ class OnCpu(importlib.abc.MetaPathFinder):
 
         def exec_module(module):
             run(module)
+            import torch
+
+            torch.cpu.get_rng_state = lambda *_: torch.get_rng_state()
+            torch.cpu.set_rng_state = lambda state, *_: torch.set_rng_state(state)
             module.GPU.device_prefix = staticmethod(lambda: "cpu")
             module.GPU.get_local_device = staticmethod(lambda idx, **_: "cpu")
             module.GPU.device_backend = staticmethod(lambda *_: "gloo")

@@ -39,6 +39,7 @@ def page(text: str) -> str:
     for part, made in (
         ("glance", glance()),
         ("sdks", sdks()),
+        ("downstream", downstream()),
         ("matrix", table()),
         ("runs", runs()),
     ):
@@ -99,6 +100,19 @@ def sdks() -> str:
         failed = "; ".join(f"{name}: {why}" for name, why in row["failed"].items())
         cell = f"{row['passed']} of {row['of']}" + (f" ({failed})" if failed else "")
         lines.append(f"| tinker {row['version']} | {bodies} | {cell} |")
+    return "\n".join(lines)
+
+
+def downstream() -> str:
+    """Packages that import `tinker`, on ours."""
+    file = REPORTS / "downstream.json"
+    if not file.exists():
+        return ""
+    found: dict[str, Any] = json.loads(file.read_text())
+    lines = ["| package | version | smallest path |", "|---|---|---|"]
+    for row in found["packages"]:
+        what = f"runs: {row['note']}" if row["ok"] else f"**does not run**: {row['note']}"
+        lines.append(f"| {row['package']} | {row['version']} | {what.replace('|', '/')} |")
     return "\n".join(lines)
 
 

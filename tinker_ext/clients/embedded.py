@@ -17,6 +17,8 @@ from tinker_ext.errors import ConfigurationError
 URL = "http://embedded"
 NAMES = ("embedded", "embedded:", "embedded://")
 PREFIX = "embedded:"
+PROFILE = "TINKER_EXT_PROFILE"
+"""Variable with the profile of embedded servers that name none: `hosted` is as production."""
 
 _lock = threading.Lock()
 # One application per URL; the one without a folder lives and dies with this process.
@@ -44,7 +46,7 @@ def folder(base_url: str) -> str | None:
 def _parts(base_url: str) -> tuple[str | None, str]:
     place, _, query = base_url.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
-    profile = options.pop("profile", "default")
+    profile = options.pop("profile", None) or os.environ.get(PROFILE, "default")
     if options:
         raise ConfigurationError(
             f"base_url {base_url!r}: the embedded server has no option {min(options)!r}; "
