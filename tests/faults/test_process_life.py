@@ -452,6 +452,41 @@ def test_close_while_a_session_opens(server, tmp_path):
     assert run(tmp_path, text, server.url).split() == ["ClientClosedError"] * 3
 
 
+def test_close_while_calls_are_under_way(server, tmp_path):
+    """F20: whatever they wait for, calls that a close cuts off say so."""
+    paths = ("get_server_capabilities", "training_runs*", "create_model", "create_sampling_session")
+    for path in paths:
+        server.faults.add(Fault(kind="delay", path=path, delay=600))
+    text = """
+    service = connect()
+    service.create_rest_client().list_sessions().result(20)
+    answers = []
+
+    def call(make):
+        try:
+            make()
+        except BaseException as error:
+            answers.append(type(error).__name__)
+
+    calls = [
+        service.get_server_capabilities,
+        lambda: service.create_rest_client().list_training_runs().result(),
+        lambda: service.create_sampling_client(base_model=MODEL),
+        lambda: service.create_lora_training_client(MODEL, rank=4),
+        lambda: asyncio.run(service.create_lora_training_client_async(MODEL, rank=4)),
+    ]
+    threads = [threading.Thread(target=call, args=(make,)) for make in calls]
+    for thread in threads:
+        thread.start()
+    time.sleep(1)
+    service.close("success").result(20)
+    for thread in threads:
+        thread.join(20)
+    print(*answers)
+    """
+    assert run(tmp_path, text, server.url).split() == ["ClientClosedError"] * 5
+
+
 @pytest.mark.parametrize(
     "order",
     [

@@ -70,6 +70,7 @@ class Workspace:
         self._closed = False
         self._dynamic: Shared[Mapping[str, Any]] = Shared(self._ask_dynamic)
         self._to_cancel: set[str] = set()
+        self._calls: set[LightFuture[Any]] = set()
         self.closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
         """Awaited when the workspace closes, before the connections do (telemetry, journal)."""
         self.owner: Callable[[], object] = lambda: None
@@ -111,6 +112,8 @@ class Workspace:
             raise
         future = self.runtime.submit(coro)
         future.keep(self.owner())
+        self._calls.add(future)
+        future.add_done_callback(self._calls.discard)
         return future
 
     def seconds(self) -> float:
@@ -141,6 +144,7 @@ class Workspace:
         self.journal = self.followed = None
         self._dynamic = Shared(self._ask_dynamic)
         self._to_cancel = set()
+        self._calls = set()
 
     # -- on the loop -----------------------------------------------------------------------
 
@@ -207,6 +211,10 @@ class Workspace:
         for turns in self._turns:
             turns.close(error)
         self.samples.close(error)
+        for call in list(self._calls):  # else the end of the loop would cancel them without a word
+            call.fail(ClientClosedError("The client was closed while this was under way."))
+            if call.task is not None:
+                call.task.cancel()
         session_id, began = self.session.session_id, self.session.began
         try:
             await self.session.finish(status, detail)
