@@ -11,6 +11,7 @@ async def wrong(service: ServiceClient, client: TrainingClient, datum: Datum) ->
     """One mistake per line."""
     client.forward_backward(datum, "cross_entropy")  # refused: arg-type
     client.forward_backward([datum])  # refused: call-arg
+    client.forward_backward([datum], "cross_entropie")  # refused: arg-type
     print(client.forward_backward([datum], "cross_entropy").loss)  # refused: attr-defined
     client.save_state(3)  # refused: arg-type
     client.optim_step("adam")  # refused: arg-type
@@ -22,4 +23,4 @@ async def wrong(service: ServiceClient, client: TrainingClient, datum: Datum) ->
     sampler.sample("text", 1, SamplingParams())  # refused: arg-type
     print(sampler.sample(PROMPT, 1, SamplingParams()).sequences)  # refused: attr-defined
     SamplingParams(max_token=1)  # refused: call-arg
-    print((await client.forward_backward_async([datum], "x")).metrics)  # refused: attr-defined
+    print((await client.forward_backward_async([datum], "ppo")).metrics)  # refused: attr-defined

@@ -62,8 +62,13 @@ def split_base_url(url: str) -> tuple[Origin, str]:
         raise ConfigurationError("the base URL is not a URL") from None
     scheme = parts.scheme.lower()
     if scheme not in _PORTS:
+        rule = "the base URL must start with http:// or https://"
+        if "://" in url:
+            raise ConfigurationError(f"{rule}, not {scheme}://")
+        # Text with an @ stays out of the message: it may hold a password.
+        given = url.strip()[:200]
         raise ConfigurationError(
-            f"the base URL must start with http:// or https://, not {scheme or 'nothing'!r}"
+            rule if "@" in given else f"{rule}: did you mean http://{given} or https://{given}?"
         )
     if "@" in parts.netloc:
         # The text stays out of the message: it may hold a password.

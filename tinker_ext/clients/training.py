@@ -30,7 +30,7 @@ from tinker_ext.core.training_queue import Turns
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse, SaveWeightsResponse
 from tinker_ext.types.datum import Datum
-from tinker_ext.types.enums import QueueState
+from tinker_ext.types.enums import LossFnType, QueueState
 from tinker_ext.types.optimizer import AdamParams, OptimParams
 from tinker_ext.types.outputs import ForwardBackwardOutput
 
@@ -95,7 +95,7 @@ class TrainingClient:
     # -- training --------------------------------------------------------------------------
 
     def forward(
-        self, data: list[Datum], loss_fn: str, loss_fn_config: LossConfig | None = None
+        self, data: list[Datum], loss_fn: LossFnType, loss_fn_config: LossConfig | None = None
     ) -> APIFuture[ForwardBackwardOutput]:
         """Compute the loss without gradients.
 
@@ -113,7 +113,7 @@ class TrainingClient:
         return self._submission.forward(data, loss_fn, loss_fn_config, forward_only=True)
 
     async def forward_async(
-        self, data: list[Datum], loss_fn: str, loss_fn_config: LossConfig | None = None
+        self, data: list[Datum], loss_fn: LossFnType, loss_fn_config: LossConfig | None = None
     ) -> APIFuture[ForwardBackwardOutput]:
         """Async form of `forward`."""
         return await self._submission.forward_async(
@@ -121,7 +121,7 @@ class TrainingClient:
         )
 
     def forward_backward(
-        self, data: list[Datum], loss_fn: str, loss_fn_config: LossConfig | None = None
+        self, data: list[Datum], loss_fn: LossFnType, loss_fn_config: LossConfig | None = None
     ) -> APIFuture[ForwardBackwardOutput]:
         """Compute the loss and add its gradient to the model's.
 
@@ -139,7 +139,7 @@ class TrainingClient:
         return self._submission.forward(data, loss_fn, loss_fn_config, forward_only=False)
 
     async def forward_backward_async(
-        self, data: list[Datum], loss_fn: str, loss_fn_config: LossConfig | None = None
+        self, data: list[Datum], loss_fn: LossFnType, loss_fn_config: LossConfig | None = None
     ) -> APIFuture[ForwardBackwardOutput]:
         """Async form of `forward_backward`."""
         return await self._submission.forward_async(

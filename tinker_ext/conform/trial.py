@@ -12,6 +12,7 @@ from tinker_ext.conform.data import datum
 from tinker_ext.conform.reference import Floats, flat
 from tinker_ext.conform.registry import fail
 from tinker_ext.types.datum import Datum
+from tinker_ext.types.enums import LossFnType
 from tinker_ext.types.optimizer import AdamParams
 from tinker_ext.types.outputs import ForwardBackwardOutput
 
@@ -42,7 +43,7 @@ class Trial:
     def forward(
         self,
         data: Sequence[Datum],
-        loss_fn: str = "cross_entropy",
+        loss_fn: LossFnType = "cross_entropy",
         config: Mapping[str, float | str] | None = None,
     ) -> ForwardBackwardOutput:
         """Loss without gradient."""
@@ -51,7 +52,7 @@ class Trial:
     def backward(
         self,
         *data: Datum,
-        loss_fn: str = "cross_entropy",
+        loss_fn: LossFnType = "cross_entropy",
         config: Mapping[str, float | str] | None = None,
     ) -> ForwardBackwardOutput:
         """Loss and gradient of one request."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from unittest.mock import MagicMock
 
 import pytest
@@ -185,3 +186,24 @@ def test_wrong_settings_of_the_environment(monkeypatch):
 def test_good_settings_pass(arguments):
     """M33: names of the embedded server, ports, paths, IPv6 and wires are taken."""
     ServiceClient(api_key="k", **arguments).close().result(5)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("localhost:8000", "did you mean http://localhost:8000 or https://localhost:8000?"),
+        ("127.0.0.1", "did you mean http://127.0.0.1 or https://127.0.0.1?"),
+        ("ftp://host/x", "not ftp://"),
+    ],
+)
+def test_a_base_url_without_a_scheme_is_answered_with_the_one_meant(url, said):
+    """M38: what was typed comes back with what is missing."""
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        ServiceClient(base_url=url, api_key="k")
+
+
+def test_a_password_in_a_base_url_without_a_scheme_is_not_shown():
+    """M33: an error shows no secret."""
+    with pytest.raises(ConfigurationError) as caught:
+        ServiceClient(base_url="me:secret@host", api_key="k")
+    assert "secret" not in str(caught.value)

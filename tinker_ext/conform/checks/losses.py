@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from tinker_ext.conform.registry import absent, check, expect, fail
 from tinker_ext.conform.subject import Subject
 from tinker_ext.conform.trial import Trial, logprobs_of
 from tinker_ext.errors import APIStatusError, RequestFailedError
+from tinker_ext.types.enums import LossFnType
 from tinker_ext.types.outputs import ForwardBackwardOutput
 
 _POSITIVE = [0.0, 0.5, 1.0, 2.0, 0.25, 3.0, 1.0, 0.0, 1.5, 1.0, 0.75, 1.0]
@@ -89,7 +91,7 @@ def _loss_check(name: str) -> None:
 def _scored(trial: Trial, name: str, sampled: Floats) -> ForwardBackwardOutput:
     data = [datum(6, None, logprobs=list(sampled), advantages=_ADVANTAGES)]
     try:
-        return trial.forward(data, name, LOSS_CONFIG.get(name))
+        return trial.forward(data, cast(LossFnType, name), LOSS_CONFIG.get(name))
     except (APIStatusError, RequestFailedError) as error:
         absent(f"forward with loss_fn {name!r} was refused: {error}")
 
