@@ -13,7 +13,7 @@ import click
 
 from tinker_ext.cli.connect import admin
 from tinker_ext.cli.lazy import Group, screen_of
-from tinker_ext.cli.screen import plain
+from tinker_ext.cli.screen import number, plain
 
 
 @click.command(cls=Group, name="billing")
@@ -60,7 +60,7 @@ def usage(
         screen.say("No usage in this time.")
     else:
         names = _names(flat)
-        screen.table(f"{len(flat)} rows of usage", names, [_cells(row, names) for row in flat])
+        screen.table(f"{len(flat)} rows of usage", names, [_shown(row, names) for row in flat])
 
 
 STORAGE_EXAMPLES = """
@@ -91,7 +91,7 @@ def checkpoint_storage(
     else:
         names = _names(rows)
         title = "Checkpoint storage" + (f", {rate} USD per GB and month" if rate else "")
-        screen.table(title, names, [_cells(row, names) for row in rows])
+        screen.table(title, names, [_shown(row, names) for row in rows])
 
 
 def _hour(text: str) -> str:
@@ -141,6 +141,15 @@ def _names(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def _cells(row: dict[str, Any], names: Sequence[str]) -> list[str]:
     return ["" if row.get(name) is None else str(row[name]) for name in names]
+
+
+def _shown(row: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """Return cells for people: fractions rounded; CSV and JSON keep every digit."""
+    cells = _cells(row, names)
+    for place, name in enumerate(names):
+        if isinstance(row.get(name), float):
+            cells[place] = number(row[name])
+    return cells
 
 
 def _write_csv(place: str, rows: Sequence[dict[str, Any]]) -> None:

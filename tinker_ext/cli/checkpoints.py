@@ -12,7 +12,7 @@ from tinker_ext.cli.connect import rest
 from tinker_ext.cli.failures import CommandError
 from tinker_ext.cli.lazy import Group, screen_of
 from tinker_ext.cli.paging import collect
-from tinker_ext.cli.screen import Screen, age, counted, plain, size, yes_no
+from tinker_ext.cli.screen import Screen, age, counted, moment, plain, size, yes_no
 
 if TYPE_CHECKING:
     from tinker_ext.clients.rest import RestClient
@@ -157,10 +157,10 @@ def info(context: click.Context, path: str) -> None:
         ("Path", saved.tinker_path),
         ("Size", size(saved.size_bytes)),
         ("Public", yes_no(saved.public)),
-        ("Created", f"{saved.time} ({age(saved.time)})"),
+        ("Created", moment(saved.time)),
         (
             "Expires",
-            f"{saved.expires_at} ({age(saved.expires_at)})" if saved.expires_at else "never",
+            moment(saved.expires_at) if saved.expires_at else "never",
         ),
         ("Base model", run.base_model),
         ("LoRA", f"rank {run.lora_rank}" if run.lora_rank else yes_no(run.is_lora)),

@@ -10,7 +10,7 @@ import click
 from tinker_ext.cli.connect import rest
 from tinker_ext.cli.lazy import Group, screen_of
 from tinker_ext.cli.paging import collect
-from tinker_ext.cli.screen import age, counted, size, yes_no
+from tinker_ext.cli.screen import age, counted, moment, size, yes_no
 
 if TYPE_CHECKING:
     from tinker_ext.types import TrainingRun
@@ -122,7 +122,7 @@ def info(context: click.Context, run_id: str) -> None:
         ("Base model", run.base_model),
         ("Owner", run.model_owner),
         ("LoRA", _lora(run)),
-        ("Last used", f"{run.last_request_time} ({age(run.last_request_time)})"),
+        ("Last used", moment(run.last_request_time)),
         ("Status", _status(run)),
     ]
     for name, saved in (

@@ -49,7 +49,7 @@ class Screen:
 
     def json(self, value: Any) -> None:
         """Print a value as JSON with an indent of 2."""
-        print(json.dumps(plain(value), indent=2, default=str, ensure_ascii=False))
+        print(json.dumps(plain(value), indent=2, default=_text, ensure_ascii=False))
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print rows below their column names."""
@@ -121,6 +121,33 @@ def plain(value: Any) -> Any:
         if not field.name.startswith("_") and field.name != "additional_properties"
     }
     return shown | plain(getattr(value, "additional_properties", {}))
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def moment(value: datetime | None) -> str:
+    """Return a time for people: to the second, and how long ago that is.
+
+    Example:
+        >>> moment(None)
+        '–'
+    """
+    if value is None:
+        return "–"
+    exact = value.replace(microsecond=0).isoformat().replace("+00:00", "Z")
+    return f"{exact} ({age(value)})"
+
+
+def number(value: float) -> str:
+    """Return a number for people: four digits that say something.
+
+    Example:
+        >>> number(1234567.8912), number(0.00012345678)
+        ('1,234,567.89', '0.0001235')
+    """
+    return f"{value:,.2f}" if abs(value) >= 1 else f"{value:.4g}"
 
 
 def size(count: int | None) -> str:

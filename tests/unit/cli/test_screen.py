@@ -49,13 +49,13 @@ def test_counted():
 
 
 def test_records_show_every_field(capsys):
-    """M36: JSON has all fields, absent ones as null, times as Python text, unknown keys kept."""
+    """M36: JSON has all fields, absent ones as null, times as ISO 8601, unknown keys kept."""
     screen = Screen()
     screen.json({"runs": [TrainingRun.from_dict(RUN)]})
     text = capsys.readouterr().out
     assert text.startswith('{\n  "runs": [\n    {\n      "training_run_id"')
     record = json.loads(text)["runs"][0]
-    assert record["last_request_time"] == "2026-01-02 03:04:05+00:00"
+    assert record["last_request_time"] == "2026-01-02T03:04:05+00:00"
     assert record["lora_rank"] is None
     assert record["corrupted"] is False
     assert record["later_key"] == [1]
@@ -88,3 +88,24 @@ def test_json_silences_talk(capsys):
         advance(1, 2)
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", "")
+
+
+def test_times_are_iso_8601_for_programs_and_to_the_second_for_people(capsys):
+    """M36: with a T between date and time; nobody reads microseconds."""
+    from tinker_ext.cli.screen import moment
+
+    at = datetime(2026, 1, 1, 2, 3, 4, 567_890, tzinfo=UTC)
+    Screen().json({"at": at})
+    assert '"at": "2026-01-01T02:03:04.567890+00:00"' in capsys.readouterr().out
+    assert moment(at).startswith("2026-01-01T02:03:04Z (")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (0.123456, "0.1235"), (12.3456, "12.35"), (1234567.8, "1,234,567.80")],
+)
+def test_numbers_in_tables_are_rounded(value, text):
+    """M36: JSON and CSV keep every digit."""
+    from tinker_ext.cli.screen import number
+
+    assert number(value) == text
