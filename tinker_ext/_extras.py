@@ -16,9 +16,16 @@ NEEDS = {
     "chat": ("jinja2",),
     "progress": ("tqdm",),
     "fleet": ("redis",),
+    "trackio": ("trackio",),
+    "wandb": ("wandb",),
+    "tensorboard": ("tensorboard",),
+    "mlflow": ("mlflow",),
     "torch": ("torch",),
 }
 """The packages behind each extra."""
+
+APART = ("trackio", "wandb", "tensorboard", "mlflow", "torch")
+"""Large ones that `all` does not bring."""
 
 
 def how_to_install(extra: str) -> str:
@@ -30,5 +37,5 @@ def how_to_install(extra: str) -> str:
     """
     if PUBLISHED:
         return f"pip install 'tinker-ext[{extra}]'"
-    found = NEEDS.get(extra) or [p for name, ps in NEEDS.items() if name != "torch" for p in ps]
+    found = NEEDS.get(extra) or [p for name, ps in NEEDS.items() if name not in APART for p in ps]
     return f"pip install {' '.join(dict.fromkeys(found))}"

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import attrs
 import bench_generated
+import bench_recording
 import report
 from contest import OURS, ROOT, Contest, Figures, contest, interpreters
 from report import Curve, Record, Row
@@ -198,6 +199,20 @@ def generated(field: Contest, plan: Plan) -> Iterator[Row]:
         yield Row(f"generated: {name}", "× orjson", {OURS: ratio}, 1.3, absolute=True)
 
 
+def recording(field: Contest, plan: Plan) -> Iterator[Row]:
+    """What recording a run costs, and opening its log."""
+    share = 100 * bench_recording.share_of_a_step(10 * plan.rounds)
+    yield Row("recording a step, of its 50 ms", "%", {OURS: share}, 1, 0.5, absolute=True)
+    took = bench_recording.recording_samples(plan.rounds)
+    yield Row("recording 16 samples of 256 tokens", "ms", {OURS: took}, 10, 1, absolute=True)
+    found = bench_recording.opening()
+    for name, words in (("first", "for the first time, CPU"), ("index", "with its index, CPU")):
+        work = f"opening a log of 1,000,000 lines {words}"
+        yield Row(work, "s", {OURS: found[name]["cpu_s"]}, 2, 1, absolute=True)
+    most = max(figures["mb"] for figures in found.values())
+    yield Row("memory of that", "MB", {OURS: most}, 200, 100, absolute=True)
+
+
 def curve(field: Contest, plan: Plan) -> list[Curve]:
     """CPU per sample from few to many queued ones.
 
@@ -237,6 +252,7 @@ PARTS = {
     "sampling": sampling,
     "waiting": waiting,
     "generated": generated,
+    "recording": recording,
 }
 NAMES = [*PARTS, "curve"]
 

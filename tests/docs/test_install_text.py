@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from docs._tools import snippets
-from tinker_ext._extras import NEEDS, PUBLISHED
+from tinker_ext._extras import APART, NEEDS, PUBLISHED
 
 ROOT = snippets.HERE.parents[1]
 TEXTS = [
@@ -39,7 +39,7 @@ def test_the_extras_are_what_the_hints_name():
     }
     (everything,) = project["optional-dependencies"]["all"]
     named = set(re.search(r"\[(.+)\]", everything)[1].split(","))
-    assert named == set(extras) - {"torch", "test", "all"}
+    assert named == set(extras) - {*APART, "test", "all"}
 
 
 @pytest.mark.parametrize("extra", [*NEEDS, "all", "test"])

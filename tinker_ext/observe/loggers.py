@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tinker_ext import forks
+from tinker_ext._extras import how_to_install
 from tinker_ext.errors import ConfigurationError
 from tinker_ext.observe.run_log import RunLog
 
@@ -365,5 +366,5 @@ def _package(module: str, extra: str) -> Any:
     except ImportError as error:
         raise ConfigurationError(
             f"The logger {extra} needs a package that is not installed ({error.name}). Install it "
-            f"with: pip install 'tinker-ext[{extra}]'"
+            f"with: {how_to_install(extra)}"
         ) from None

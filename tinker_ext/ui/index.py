@@ -35,6 +35,9 @@ SAVE_BYTES = 1 << 22
 BASE = ("step", "time", "loss", "loss/token", "tokens/s", "seconds", "cost")
 KINDS = ("server", "queue", "network", "us")
 NAN = float("nan")
+SMOOTH = b'"retries":0,"effect":"yes","error":null}'
+"""The end of most `operation` lines; there is nothing more to know about those."""
+
 _PLAIN = ("session", "client", "model", "target", "currency", "totals", "budget", "ended", "began",
           "updated", "lines", "bad", "step", "versions", "replaced")  # fmt: skip
 
@@ -204,14 +207,14 @@ class LogIndex:
         for line in lines:
             kind = line[9:13]
             if kind == b"star" and line[13:15] == b't"':
-                pending[_call(line)] = line
+                key = line[line.find(b'"session":', 16) + 10 : line.find(b',"operation":', 32)]
+                pending[key] = line
             elif kind == b"oper":
-                # A call that opened the session began before the session had an id.
-                key = _call(line)
+                key = line[line.find(b'"session":', 16) + 10 : line.find(b',"operation":', 32)]
                 if pending.pop(key, None) is None:
+                    # A call that opened the session began before the session had an id.
                     pending.pop(b"null" + key[key.rfind(b',"number"') :], None)
-                smooth = b'"retries":0,' in line and b'"error":null' in line
-                if not smooth or self.held or self.waiting:
+                if not line.endswith(SMOOTH) or self.held or self.waiting:
                     self._parse(line)
             elif line:
                 self._parse(line)
