@@ -54,7 +54,9 @@ def unhandled(operation_id: str) -> Handler:
     """Return the handler of an operation that only the document knows."""
 
     def handler(world: World, request: Request) -> Any:
-        raise HttpError(501, f"this server has no handler for the operation {operation_id}")
+        text = f"this server has no handler for the operation {operation_id}"
+        # Clients that take every 5xx for a passing trouble would ask for minutes.
+        raise HttpError(501, text, {"x-should-retry": "false"})
 
     return handler
 
