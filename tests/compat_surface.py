@@ -125,7 +125,8 @@ def unlike(official: list[Param], mine: list[Param]) -> Iterator[str]:
             continue
         if param.kind == "both" and own.kind == "keyword":
             yield f"{param.name} cannot be passed by position"
-        looser = param.default == REQUIRED or {own.default, param.default} <= _EMPTY
+        empty = {own.default, param.default}
+        looser = param.default == REQUIRED or empty <= _EMPTY or empty == {"0", "False"}
         if own.default != param.default and not looser:
             yield f"default of {param.name} is {own.default}, not {param.default}"
     known = {p.name for p in official}

@@ -89,10 +89,30 @@ def _tags(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag.strip() for tag in items if tag.strip()))
 
 
-def _url(value: str) -> str:
+def normal_url(value: str) -> str:
+    """A base URL in its one form: lower-case host, no default port, no slash too many.
+
+    Raises:
+        ConfigurationError: It is not text, or ends in the path that every request adds.
+    """
     if not isinstance(value, str):
         raise ConfigurationError(f"base_url must be text, not {type(value).__name__}.")
-    return value.rstrip("/") or HOSTED_BASE_URL
+    text = value.strip()
+    scheme, mark, rest = text.partition("://")
+    scheme = scheme.lower()
+    if not mark or scheme not in _DEFAULT_PORTS:
+        return text.rstrip("/") or HOSTED_BASE_URL
+    authority, slash, path = rest.partition("/")
+    path = "/".join(part for part in (slash + path).split("/") if part)
+    if path == "api/v1" or path.endswith("/api/v1"):
+        raise ConfigurationError(
+            "The base URL must not end in /api/v1: every request adds that itself. Leave it out."
+        )
+    authority = authority.lower().removesuffix(_DEFAULT_PORTS[scheme])
+    return f"{scheme}://{authority}/{path}".rstrip("/")
+
+
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 def fleet_address(value: str | os.PathLike[str] | None) -> str | None:
@@ -168,7 +188,7 @@ class Config:
         Secret('***')
     """
 
-    base_url: str = _knob(HOSTED_BASE_URL, "TINKER_BASE_URL", converter=_url)
+    base_url: str = _knob(HOSTED_BASE_URL, "TINKER_BASE_URL", converter=normal_url)
     """Where the server is; `embedded` runs one inside this process."""
     api_key: Secret | None = attrs.field(
         default=None, converter=_secret, metadata={"env": "TINKER_API_KEY", "read": str}
@@ -216,7 +236,7 @@ class Config:
     stall_warning_period: float = _seconds(60.0, "TINKER_EXT_STALL_WARNING_PERIOD")
     """A wait without news for this long is reported, then again once per period."""
     billing_pause: float = _seconds(3600.0, "TINKER_EXT_BILLING_PAUSE")
-    """How long 402 is waited out before it becomes an error."""
+    """How long 402 is waited out before it becomes an error, unless `retry_attempts` ends it."""
 
     heartbeat_interval: float = _seconds(10.0, "TINKER_EXT_HEARTBEAT_INTERVAL")
     """Time between heartbeats of a session."""
@@ -225,8 +245,9 @@ class Config:
     queue_log_period: float = _seconds(60.0, "TINKER_EXT_QUEUE_LOG_PERIOD")
     """At most one line about a waiting queue in this time."""
 
-    retry_attempts: int = _count(11, "TINKER_EXT_RETRY_ATTEMPTS")
-    """Most times one request is sent."""
+    retry_attempts: int | None = _count(None, "TINKER_EXT_RETRY_ATTEMPTS")
+    """Most times one request is sent, refusals for now (402, 429) included; None leaves it to
+    `retry_window` and `billing_pause`. Polls go on as long as their owner waits."""
     retry_base: float = _seconds(0.5, "TINKER_EXT_RETRY_BASE")
     """First step of the exponential back-off; full jitter is applied."""
     retry_cap: float = _seconds(10.0, "TINKER_EXT_RETRY_CAP")
@@ -238,7 +259,7 @@ class Config:
     retry_budget: float = _knob(
         0.2, "TINKER_EXT_RETRY_BUDGET", read=float, validator=_more_than_zero
     )
-    """Retries earned per successful request, so that a sick server is not hammered."""
+    """Retries earned per successful request, so that an unhealthy server is not hammered."""
 
     wire: Literal["auto", "json", "proto"] = _knob(
         "auto", "TINKER_EXT_WIRE", read=str.lower, validator=_one_of("auto", "json", "proto")
@@ -262,8 +283,6 @@ class Config:
     """Samples waited for at once."""
     poll_connections: int = _count(512, "TINKER_EXT_POLL_CONNECTIONS")
     """Most connections on which results are waited for, on servers without batched completion."""
-    sample_dispatch: int = _count(400, "TINKER_EXT_SAMPLE_DISPATCH")
-    """Sample requests being sent at once."""
     sample_bytes_in_flight: int = _count(10_485_760, "TINKER_EXT_SAMPLE_BYTES_IN_FLIGHT")
     """Sample request bytes on their way at once."""
     response_bytes_in_flight: int = _count(52_428_800, "TINKER_EXT_RESPONSE_BYTES_IN_FLIGHT")

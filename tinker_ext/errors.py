@@ -23,6 +23,8 @@ TinkerError                          everything this package raises on purpose
 ├── DeadlineExceededError            our own deadline passed          (also a TimeoutError)
 │   └── StallError                   … and nothing had moved meanwhile
 ├── FeatureMissingError              this server has no X
+│   └── WhoamiError                  … no token that names its user   (also a RuntimeError)
+├── TraceExportError                 a trace could not be made        (also a RuntimeError)
 ├── UnsafeToRetryError               sending again might train twice
 ├── BudgetExceededError              a call could use more than the budget allows
 ├── ClientClosedError                used after close                 (also a RuntimeError)
@@ -76,6 +78,8 @@ class TinkerError(Exception):
     default_hint: str | None = None
     in_doubt: bool = False
     """Set when an earlier attempt may have taken effect, whatever the last one came to."""
+    parts_taken: tuple[int, ...] | None = None
+    """Of a call that was sent in several parts: those the server accepted, counted from 1."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
@@ -396,6 +400,14 @@ class FeatureMissingError(TinkerError):
         return (self.feature, self.base_url)
 
 
+class WhoamiError(FeatureMissingError, RuntimeError):
+    """The server's credential does not name its user."""
+
+
+class TraceExportError(TinkerError, RuntimeError):
+    """The server could not make the trace of a session."""
+
+
 class UnsafeToRetryError(TinkerError):
     """Whether the server did the work is unknown, and sending it again might do it twice."""
 
@@ -457,6 +469,10 @@ STATUS_ERRORS: Mapping[int, type[APIStatusError]] = {
     429: RateLimitError,
 }
 """The one table from status to class; every status of 500 and above is InternalServerError."""
+
+
+TEMPORARY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""After these a file server, which is not a Tinker server, may well answer the next time."""
 
 
 def error_for_status(

@@ -3,7 +3,7 @@
 Nothing here runs unless the user asks for it, and nothing here can delay or break a call.
 """
 
-from tinker_ext._transport.observe import (
+from tinker_ext._transport.events import (
     Event,
     Observer,
     OperationFinished,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gc
 import io
@@ -15,9 +16,9 @@ import warnings
 import httpx
 import pytest
 from in_process import MODEL, adam, client, datum, run, server
+from tinker_api.operations import OPERATIONS, Prepared
 
 from tinker_ext import ModelInput, SamplingParams, auth
-from tinker_ext._wire.operations import OPERATIONS
 from tinker_ext.config import Config, Secret
 from tinker_ext.errors import TinkerError
 from tinker_ext.observe.payload import BACKGROUND
@@ -162,14 +163,14 @@ def everything(caplog, capfd, tmp_path):
 
 def path_of(op):
     names = ("training_run_id", "checkpoint_kind", "checkpoint_name", "session_id", "sampler_id")
-    return op.url_path(**dict.fromkeys(names, "x")) if "{" in op.path else op.url_path()
+    return op.path.format(**dict.fromkeys(names, "x"))
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_every_endpoint_and_every_error(name, everything):
     """M33: each operation × each error status × echo, HTML, a cut connection: no trace."""
     op = OPERATIONS[name]
-    content = None if op.method == "GET" else b"{}"
+    body = None if op.method == "GET" else {}
     reports = []
     kind = None
 
@@ -189,17 +190,19 @@ def test_every_endpoint_and_every_error(name, everything):
         nonlocal kind
         wire = Wiretap(answer)
         service = client(wire, **everything)
-        link = service.holder.link
+        link = service.holder.server
         for kind in [*ERRORS, "html", "cut", "refused"]:
             failed = None
             try:
-                reply = await link.send(op, content, path=path_of(op))
-                link.decode(op.reply or "UntypedAPIFuture", reply)
+                reply = await link.send(op, Prepared(op.method, path_of(op), (), body))
+                link.read(op, reply)
             except TinkerError as error:
                 failed = error
-            assert failed is not None, kind
-            for text in shown(failed):
+            # Of a reply without content nothing is read.
+            assert failed is not None or (kind == "html" and op.reply == "None"), kind
+            for text in () if failed is None else shown(failed):
                 assert not found_in(text), f"{name} {kind}: {text!r}"
+        await asyncio.sleep(11.0)  # telemetry that is not urgent leaves every ten seconds
         assert not found_in(repr(service), repr(link), repr(link.connection), link.fingerprint)
         await service.close("errored", "TinkerError")
         wire.check()
@@ -290,7 +293,7 @@ def test_a_run_that_works_leaves_no_trace_either(everything):
         sampler = await service.create_sampling_client_async(base_model=MODEL)
         await sampler.sample_async(PROMPT, 1, SamplingParams(max_tokens=2))
         assert not found_in(pickle.dumps(sampler), sampler.get_sampler_handle(), repr(sampler))
-        config = service.holder.link.config
+        config = service.holder.server.config
         assert config.api_key.reveal() == KEY
         assert not found_in(repr(config), str(config), pickle.dumps(config), repr([config]))
         assert not found_in(repr(service.holder.description), repr(service.pending()))

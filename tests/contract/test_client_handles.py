@@ -81,7 +81,7 @@ def test_settings_travel_and_secrets_stay(server, keys):
         copies = [pickle.loads(data), SamplingClient.from_sampler_handle(handle)]
         try:
             for each in copies:
-                theirs = each._holder.link.config
+                theirs = each._holder.server.config
                 assert (theirs.wait_deadline, theirs.retry_attempts) == (77.0, 3)
                 assert theirs.tags == ("t",)
                 assert sampled(each) == sampled(original)
@@ -103,7 +103,7 @@ def test_other_settings_are_another_connection(server):
         samplers = [each.create_sampling_client(base_model=MODEL) for each in (one, two)]
         copies = [pickle.loads(pickle.dumps(each)) for each in samplers]
         try:
-            assert [each._holder.link.config.wait_deadline for each in copies] == [5.0, 6.0]
+            assert [each._holder.server.config.wait_deadline for each in copies] == [5.0, 6.0]
         finally:
             end(*copies)
 
@@ -133,7 +133,7 @@ def test_handles_with_keys_of_their_own_share_nothing(server, keys):
             for key in ("tml-one", "tml-two", "tml-one")
         )
         try:
-            links = [each._holder.link for each in (one, two)]
+            links = [each._holder.server for each in (one, two)]
             assert one._holder is twin._holder
             assert one._holder is not two._holder
             assert links[0].fingerprint != links[1].fingerprint

@@ -301,7 +301,7 @@ def test_arguments_are_checked_at_the_call():
             with pytest.raises(InvalidInputError):
                 training.load_state("tinker://r/sampler_weights/x")
             with pytest.raises(InvalidInputError):
-                service.create_sampling_client(model_path="tinker://r/weights/x")
+                service.create_sampling_client(model_path="no path")
             await (await training.optim_step_async(adam()))
             return seqs(app, training.model_id)
 

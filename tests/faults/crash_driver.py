@@ -14,7 +14,7 @@ import sys
 import traceback
 
 from tinker_ext import AdamParams, Datum, ModelInput
-from tinker_ext._transport.observe import RequestFinished, RequestStarted
+from tinker_ext._transport.events import RequestFinished, RequestStarted
 from tinker_ext.runs import Run
 
 

@@ -117,7 +117,7 @@ training.optim_step(AdamParams()).result(20)
 CLOSE_CONNECTIONS = """
 print(service.session_id)
 # As if the program had computed for a while: no kept connection is left.
-for port in service.holder.link.connection._ports.values():
+for port in service.holder.server.connection._pools.values():
     while port._own is not None and port._own._idle:
         port._own._idle.pop().abort()
 """
@@ -352,7 +352,7 @@ def test_a_fork_while_a_session_opens(server, tmp_path):
     thread.start()
     while not any(op.stage for op in service.pending()) and thread.is_alive():
         time.sleep(0.05)
-        if service.holder.link.dialect is not None:
+        if service.holder.server.dialect is not None:
             break
     time.sleep(0.3)
 

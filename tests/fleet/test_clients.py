@@ -145,7 +145,7 @@ def test_no_key_reaches_the_store(service, address):
         kept = "".join(file.read_bytes().decode("latin-1") for file in files)
     assert "http://127.0.0.1" in kept
     assert KEY not in kept
-    assert service._workspace.link.fingerprint not in kept
+    assert service._workspace.server.fingerprint not in kept
 
 
 def test_a_password_does_not_travel(server, tmp_path, monkeypatch):

@@ -29,6 +29,8 @@ EXAMPLES = [
     errors.DeadlineExceededError("late"),
     errors.StallError("stuck"),
     errors.FeatureMissingError("weights_info", "http://host"),
+    errors.WhoamiError("token", "http://host"),
+    errors.TraceExportError("no trace"),
     errors.BudgetExceededError("too much"),
     errors.UnsafeToRetryError("unsafe"),
     errors.ClientClosedError("closed"),

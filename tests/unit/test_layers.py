@@ -7,7 +7,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "tinker_ext"
 
 # A layer may import itself and the layers after it (design: clients → … → generated).
-LAYERS = ["compat", "cli", "conform", "runs", "clients", "fleet", "core", "observe"]
+LAYERS = ["compat", "cli", "conform", "runs", "clients", "fleet", "journal", "core", "observe"]
 LAYERS += ["_transport", "_wire"]
 LEAVES = {"errors", "config", "paths", "tensors", "tokenizers", "types", "batch", "_version"}
 LEAVES |= {
@@ -16,7 +16,6 @@ LEAVES |= {
     "downloads",
     "forks",
     "tls",
-    "journal",
     "ui",
     "displays",
     "progress_bars",
@@ -86,17 +85,57 @@ def test_the_server_never_imports_the_client():
     assert not wrong, "\n".join(sorted(set(wrong)))
 
 
-def test_one_door_to_generated_code():
-    """Only the wire layer, the re-exported records and the server touch generated packages."""
-    doors = {"_wire", "types", "mock", "_transport", "conform"}
+def test_records_of_generated_code_stay_with_the_wire():
+    """M41: everybody may name an operation; its records are read and built in few places."""
+    doors = {"_wire", "types", "mock", "conform"}
+    readers = {"tinker_ext.core.outcome"}
     wrong = [
         f"{module} imports {target}"
         for module, path in sources()
-        if room(module) not in doors
+        if room(module) not in doors and module not in readers
         for target in imported(path)
-        if target.split(".")[0] in {"tinker_api", "tinker_proto"}
+        if target.startswith(("tinker_api.models", "tinker_proto"))
     ]
     assert not wrong, "\n".join(sorted(set(wrong)))
+
+
+def test_nothing_is_typed_that_the_document_says():
+    """M41: no path of the API, and no list of statuses, outside the spine."""
+    spine = {"tinker_ext._transport.statuses", "tinker_ext._transport.retry", "tinker_ext.errors"}
+    wrong = []
+    for module, path in sources():
+        if room(module) in {"mock", "conform"} or module in spine:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                if node.value.startswith(("/api/v1/", "api/v1/")):
+                    wrong.append(f"{module}:{node.lineno} types the path {node.value}")
+            elif isinstance(node, ast.Set | ast.Tuple | ast.List) and len(node.elts) > 2:
+                numbers = [e.value for e in node.elts if isinstance(e, ast.Constant)]
+                if len(numbers) == len(node.elts) and all(
+                    type(n) is int and 400 <= n < 600 for n in numbers
+                ):
+                    wrong.append(f"{module}:{node.lineno} lists statuses {numbers}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_one_function_waits_between_attempts():
+    """M42: requests are repeated by one loop, and one function waits in it."""
+    loops = [
+        f"{module}:{node.lineno}"
+        for module, path in sources()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("AsyncRetrying", "Retrying")
+    ]
+    assert [where.partition(":")[0] for where in loops] == ["tinker_ext._transport.retry"]
+    source = (PACKAGE / "_transport" / "retry.py").read_text()
+    waiting = {
+        function.name
+        for function in ast.walk(ast.parse(source))
+        if isinstance(function, ast.AsyncFunctionDef)
+        and any(isinstance(n, ast.Attribute) and n.attr == "sleep" for n in ast.walk(function))
+    }
+    assert waiting == {"_pause"}
 
 
 def test_every_file_says_what_it_owns():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from tinker_ext._transport import statuses
 from tinker_ext._transport.alarms import Alarms, Cancellable
+from tinker_ext._transport.connection import Connection
+from tinker_ext._transport.events import LoggingObserver, Observer, Observers
 from tinker_ext._transport.faults import (
     ConnectError,
     ConnectionLostError,
@@ -15,10 +18,7 @@ from tinker_ext._transport.faults import (
     UnreadableReplyError,
     sent_of,
 )
-from tinker_ext._transport.gate import RetryBudget, shared_budget
 from tinker_ext._transport.headers import Credentials
-from tinker_ext._transport.http import HttpTransport
-from tinker_ext._transport.lanes import Connection
 from tinker_ext._transport.limits import (
     AdaptiveLimit,
     ByteBudget,
@@ -28,14 +28,25 @@ from tinker_ext._transport.limits import (
     shared_backoff,
 )
 from tinker_ext._transport.messages import Call, Lane, Reply, RetryRule
-from tinker_ext._transport.observe import LoggingObserver, Observer, Observers
-from tinker_ext._transport.ports import LaneSettings
-from tinker_ext._transport.retry import Accept, Fail, Retry, verdict
+from tinker_ext._transport.pool import LaneSettings, Pool
+from tinker_ext._transport.retry import (
+    Accept,
+    Attempts,
+    Fail,
+    Retry,
+    Timing,
+    Verdict,
+    is_passing,
+    may_have_acted,
+    verdict,
+)
+from tinker_ext._transport.tokens import RetryTokens, shared_tokens
 
 __all__ = [
     "Accept",
     "AdaptiveLimit",
     "Alarms",
+    "Attempts",
     "ByteBudget",
     "Call",
     "Cancellable",
@@ -47,7 +58,6 @@ __all__ = [
     "ExchangeTimeoutError",
     "Fail",
     "FairQueue",
-    "HttpTransport",
     "Lane",
     "LaneBusyError",
     "LaneSettings",
@@ -55,17 +65,23 @@ __all__ = [
     "MalformedReplyError",
     "Observer",
     "Observers",
+    "Pool",
     "RedirectRefusedError",
     "Reply",
     "ReplyTooLargeError",
     "Retry",
-    "RetryBudget",
     "RetryRule",
+    "RetryTokens",
     "SampleLimit",
     "SharedBackoff",
+    "Timing",
     "UnreadableReplyError",
+    "Verdict",
+    "is_passing",
+    "may_have_acted",
     "sent_of",
     "shared_backoff",
-    "shared_budget",
+    "shared_tokens",
+    "statuses",
     "verdict",
 ]

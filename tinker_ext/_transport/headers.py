@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from tinker_ext._transport.channel import RawReply
@@ -77,7 +78,7 @@ class HeaderBlock:
         kept = (pair for name, pair in self._common.items() if name not in replaced)
         return _lines(kept), "x-api-key" in replaced
 
-    async def build(self, call: Call, earlier: int, idempotency_key: str | None) -> Concealed:
+    async def build(self, call: Call, earlier: int) -> Concealed:
         """Return all lines but Host and Content-Length, each ending in CRLF."""
         own_key = False
         if call.headers:
@@ -92,8 +93,8 @@ class HeaderBlock:
                     self._remember(value)
         else:
             block = self._for_get if call.method == "GET" else self._for_body
-        if idempotency_key is not None:
-            block += encode_header("X-Idempotency-Key", idempotency_key)
+        if call.idempotency_key is not None:
+            block += encode_header("X-Idempotency-Key", call.idempotency_key)
         if earlier:
             block += f"X-Stainless-Retry-Count: {earlier}\r\n"
         # A call with a key of its own is the one that exchanges it: asking here would wait for it.
@@ -168,3 +169,29 @@ def forget_frames(error: BaseException) -> None:
     while each is not None and each.__traceback__ is not None:
         each.__traceback__ = None
         each = each.__cause__ or each.__context__
+
+
+_MOST_TEXTS = 100
+_LONGEST_TEXT = 500
+
+
+class DeprecationNotes:
+    """Remembers which notes were logged already.
+
+    Args:
+        log: Where to write.
+    """
+
+    def __init__(self, log: logging.Logger | None = None) -> None:
+        self._log = log or logging.getLogger("tinker_ext")
+        self._seen: set[str] = set()
+
+    def read(self, headers: Mapping[str, str]) -> None:
+        """Log the note of a reply at the level it asks for."""
+        note = headers.get("x-deprecation-note")
+        if not note or note in self._seen or len(self._seen) >= _MOST_TEXTS:
+            return
+        self._seen.add(note)
+        severe = headers.get("x-deprecation-level", "").lower() == "error"
+        level = logging.ERROR if severe else logging.WARNING
+        self._log.log(level, "the server says: %s", note[:_LONGEST_TEXT])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Protocol
 from weakref import WeakKeyDictionary
@@ -16,9 +16,7 @@ from tinker_ext._transport.alarms import Alarms
 
 
 class FairQueue:
-    """A counting limit whose waiters are served in turn, one per key, each key in call order.
-
-    A sampler that queued 100,000 requests cannot make another sampler wait behind all of them.
+    """A counting limit whose waiters are served in the order they came.
 
     Args:
         limit: How many may hold a slot at once.
@@ -30,9 +28,7 @@ class FairQueue:
         self._limit = limit
         self._held = 0
         self._waiting = 0
-        # Keys with waiters, in the order they are served; each has its own line.
-        self._turns: deque[Hashable] = deque()
-        self._lines: dict[Hashable, deque[asyncio.Future[None]]] = {}
+        self._line: deque[asyncio.Future[None]] = deque()
         self._alarms = Alarms()
 
     @property
@@ -62,11 +58,10 @@ class FairQueue:
             return True
         return False
 
-    async def acquire(self, key: Hashable = None, *, deadline: float | None = None) -> None:
+    async def acquire(self, *, deadline: float | None = None) -> None:
         """Wait for a slot.
 
         Args:
-            key: Whose turn it uses, for example the sampler's id.
             deadline: Loop time at which to give up.
 
         Raises:
@@ -79,11 +74,7 @@ class FairQueue:
         timer = None
         if deadline is not None:
             timer = self._alarms.set(loop, deadline, _expire, waiter)
-        line = self._lines.get(key)
-        if line is None:
-            self._lines[key] = line = deque()
-            self._turns.append(key)
-        line.append(waiter)
+        self._line.append(waiter)
         self._waiting += 1
         try:
             await waiter
@@ -91,8 +82,7 @@ class FairQueue:
             if waiter.cancelled() or waiter.exception() is not None:
                 self._waiting -= 1  # its place in the line is skipped when its turn comes
                 if not self._waiting:
-                    self._turns.clear()
-                    self._lines.clear()
+                    self._line.clear()
             else:
                 self.release()  # the slot came at the same moment
             raise
@@ -106,30 +96,13 @@ class FairQueue:
         if self._waiting:
             self._hand_out()
 
-    @asynccontextmanager
-    async def slot(self, key: Hashable = None) -> AsyncIterator[None]:
-        """Hold a slot for the length of an `async with` block."""
-        await self.acquire(key)
-        try:
-            yield
-        finally:
-            self.release()
-
     def _hand_out(self) -> None:
-        while self._turns and self._held < self._limit:
-            key = self._turns.popleft()
-            line = self._lines[key]
-            while line:
-                waiter = line.popleft()
-                if not waiter.done():
-                    self._held += 1
-                    self._waiting -= 1
-                    waiter.set_result(None)
-                    break
-            if line:
-                self._turns.append(key)
-            else:
-                del self._lines[key]
+        while self._line and self._held < self._limit:
+            waiter = self._line.popleft()
+            if not waiter.done():
+                self._held += 1
+                self._waiting -= 1
+                waiter.set_result(None)
 
 
 def _expire(waiter: asyncio.Future[None]) -> None:

@@ -64,7 +64,6 @@ class Call:
         idempotency_key: Sent as X-Idempotency-Key on every attempt; made up when None.
         redirect_is_answer: Hand a 3xx back as the reply (checkpoint archive) instead of failing.
         max_reply_bytes: Most bytes the reply may have, when the lane's limit does not fit.
-        owner: The call in flight that it is sent for; told when it is sent again.
     """
 
     operation: str
@@ -72,13 +71,12 @@ class Call:
     path: str
     content: bytes | Body | None = attrs.field(default=None, repr=False)
     headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
-    lane: Lane = Lane.REST
+    lane: str = Lane.REST
     timeout: float = 60.0
     retry: RetryRule = RetryRule.READ
     idempotency_key: str | None = None
     redirect_is_answer: bool = False
     max_reply_bytes: int | None = None
-    owner: Owner | None = attrs.field(default=None, repr=False)
 
 
 @attrs.frozen(slots=True)

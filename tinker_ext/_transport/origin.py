@@ -1,16 +1,18 @@
-"""Where a base URL points: its scheme, host and port, checked once, and what may be asked there."""
+"""Where a base URL points, checked once; which redirects stay there: a GET within its origin."""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
 import re
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import attrs
 
-from tinker_ext.errors import ConfigurationError
+from tinker_ext._transport.faults import RedirectRefusedError
+from tinker_ext._transport.messages import Call, Reply
+from tinker_ext.errors import ConfigurationError, TinkerError
 
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[A-Za-z0-9._~\-]+|\[[0-9A-Fa-f:.]+(%[A-Za-z0-9._~\-]+)?\]")
@@ -150,3 +152,36 @@ def _check_proxy(proxy: str, variable: str) -> None:
         host = None
     if not host:
         raise ConfigurationError(f"{variable} is not the URL of a proxy").with_context(hint=hint)
+
+
+MAX_REDIRECTS = 5
+
+
+def onward_target(call: Call, origin: Origin, target: str, location: str | None) -> str | None:
+    """Return the target to ask next, or None when the redirect must not be followed."""
+    if call.method != "GET" or not location:
+        return None
+    try:
+        parts = urlsplit(urljoin(f"{origin}{target}", location))
+        onward, path = split_base_url(f"{parts.scheme}://{parts.netloc}{parts.path or '/'}")
+    except (TinkerError, ValueError):
+        return None
+    if onward != origin:
+        return None
+    path = f"{path}/" if parts.path.endswith("/") else path
+    return encode_target(f"{path}?{parts.query}" if parts.query else path)
+
+
+def refusal(call: Call, reply: Reply) -> RedirectRefusedError:
+    """Return the error for a redirect that was not followed."""
+    try:
+        where = urlsplit(reply.headers.get("location", ""))
+        # Scheme, host and port only: user, path and query of a signed URL are secrets.
+        host = f"[{where.hostname}]" if ":" in (where.hostname or "") else where.hostname
+        port = f":{where.port}" if where.port is not None else ""
+        place = f"{where.scheme}://{host}{port}" if host else "another place"
+    except ValueError:
+        place = "an unreadable place"
+    return RedirectRefusedError(
+        f"{call.operation} was redirected ({reply.status}) to {place}; not followed", reply.status
+    )

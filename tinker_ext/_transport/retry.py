@@ -1,31 +1,42 @@
-"""The one retry table: whether a failed attempt may be sent again, and after how long.
+"""The one retry loop, and the table it obeys: what may be sent again, when, and after how long.
 
-`verdict` is a pure function of what happened; `run` is the loop (tenacity) that obeys it within a
-deadline and under the shared budget of `gate.py`. Nothing else in the package retries a request.
+`verdict` is a pure function of what happened to one attempt. `Attempts` is one request from its
+first attempt to its end; a kind of request with rules of its own (a poll, a numbered training
+request, a sample) is a subclass that judges differently. `run` is the loop, on tenacity, and
+`_pause` is the only place where anything waits between two attempts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import tenacity
+from tenacity.stop import stop_base
+from tenacity.wait import wait_base
 
+from tinker_ext._transport import statuses
 from tinker_ext._transport.faults import RedirectRefusedError, UnreadableReplyError, sent_of
-from tinker_ext._transport.messages import Lane, Reply, RetryRule
-from tinker_ext.errors import APIConnectionError
+from tinker_ext._transport.messages import Owner, Reply, RetryRule
+from tinker_ext.errors import APIConnectionError, APIStatusError, TinkerError
 
 if TYPE_CHECKING:
-    from tinker_ext._transport.gate import RetryBudget
+    from tinker_ext._transport.tokens import RetryTokens
 
 # As the official clients wait: back-off of 0.5 s doubling to 10 s, delays named by the server up to
 # 60 s, 5 s per 402. The first retry after a lost connection or a 5xx is nearly immediate.
 FIRST_RETRY_SPREAD = 0.05
+SHORTEST_NAMED = 0.05
+"""A server that names less than this is asked again no sooner."""
+NAMED_SPREAD = 0.2
+"""Part of a named delay that is added at random, so that clients do not come back in step."""
 BILLING_PAUSE = 5.0
 UNREADABLE_ATTEMPTS = 3
 """A reply that cannot be unpacked this often will not be better the next time."""
@@ -40,15 +51,16 @@ class Timing:
         cap: Highest ceiling.
         server_cap: Longest delay accepted from a server.
         window: No attempt starts later than this after the first, unless the caller says so.
+        first_window: The same for a server that has never answered.
         billing: How long 402 is waited out.
-        attempts: Most attempts; None leaves it to the window. Probes of a sick server (`gate.py`)
-            are rationed already and do not count, or a short outage would use them all up.
+        attempts: Most attempts; None leaves it to the window.
     """
 
     base: float = 0.5
     cap: float = 10.0
     server_cap: float = 60.0
     window: float = 300.0
+    first_window: float = 15.0
     billing: float = 3600.0
     attempts: int | None = None
 
@@ -79,9 +91,10 @@ RULES: Mapping[RetryRule, Rule] = {
     RetryRule.READ: Rule(frozenset({402, 408, 409, 429})),
     RetryRule.DEDUPE: Rule(frozenset({402, 408, 409, 429})),
     # 402 and 429 are refusals, so the work was not begun; a 5xx or 408 may come after the effect.
-    RetryRule.UNSAFE: Rule(frozenset({402, 429}), server_errors=False, lost=False),
+    RetryRule.UNSAFE: Rule(statuses.REFUSED_FOR_NOW, server_errors=False, lost=False),
     RetryRule.FINAL409: Rule(frozenset({402, 408, 429})),
-    RetryRule.POLL: Rule(frozenset({402, 409, 429}), answers=frozenset({408})),
+    # 409 to a poll is the server's answer: it refused the request that the poll asks about.
+    RetryRule.POLL: Rule(statuses.REFUSED_FOR_NOW, answers=frozenset({408})),
     RetryRule.ONCE: Rule(server_errors=False, lost=False, never=True),
 }
 
@@ -110,17 +123,28 @@ class Retry:
     Attributes:
         delay: Seconds to wait first.
         source: Who chose the delay: `retry-after-ms`, `retry-after`, `date`, `billing`,
-            `immediate` or `backoff`.
-        sick: The failure speaks of an unwell server, so the shared budget applies.
+            `immediate`, `backoff`, or `pending` for a poll that was answered "not yet".
+        unhealthy: The failure speaks of an unwell server, so only probes may leave.
     """
 
     delay: float
     source: str
-    sick: bool = False
+    unhealthy: bool = False
+
+    @property
+    def ours(self) -> bool:
+        """Whether the delay is our own choice, and may be cut short."""
+        return self.source in ("immediate", "backoff", "pending")
+
+    @property
+    def named(self) -> bool:
+        """Whether the server named the delay."""
+        return self.source in ("retry-after-ms", "retry-after", "date")
 
 
 Verdict = Accept | Fail | Retry
 
+ACCEPT = Accept()
 _NO_HEADERS: Mapping[str, str] = {}
 
 
@@ -143,7 +167,7 @@ def verdict(
         status: Status of the reply, or None when there was none.
         error: The failure when there was no reply.
         headers: Headers of the reply, lower case.
-        attempt: How many times the request has been sent, this time included.
+        attempt: How many times the request has failed in a row, this time included.
         sent: For a failure without a reply: False only when surely nothing left this machine.
         jitter: A random number in [0, 1).
         now: Present time for a Retry-After date, when the reply has no Date header.
@@ -153,8 +177,8 @@ def verdict(
         Accept, Fail or Retry.
 
     Example:
-        >>> verdict(RetryRule.READ, status=429, headers={"retry-after-ms": "50"})
-        Retry(delay=0.05, source='retry-after-ms', sick=False)
+        >>> verdict(RetryRule.READ, status=429, headers={"retry-after-ms": "500"}, jitter=0.0)
+        Retry(delay=0.5, source='retry-after-ms', unhealthy=False)
     """
     row = RULES[rule]
     if status is None:
@@ -166,35 +190,36 @@ def verdict(
             return Fail("final")
         if not row.lost and sent is not False:
             return Fail("unsafe")
-        return _wait(attempt, jitter, timing, quick=True, sick=True)
-    if 200 <= status < 300 or status in row.answers:
-        return Accept()
+        return back_off(attempt, jitter, timing, unhealthy=True)
+    if statuses.accepted(status) or status in row.answers:
+        return ACCEPT
     if row.never:
         return Fail("final")
     wish = headers.get("x-should-retry")
     if wish == "false":
         return Fail("forbidden")
     if wish != "true":
-        if status >= 500:
+        if statuses.failed(status):
             if not row.server_errors:
                 return Fail("unsafe")
         elif status not in row.statuses:
-            return Fail("unsafe" if status == 408 else "final")
-    sick = status >= 500
+            return Fail("unsafe" if statuses.may_have_acted(status) else "final")
+    unhealthy = statuses.failed(status)
     named = server_delay(headers, now, timing.server_cap)
     if named is not None:
-        return Retry(named[0], named[1], sick)
-    if status == 402:
+        delay = min(named[0] * (1.0 + NAMED_SPREAD * jitter), timing.server_cap)
+        return Retry(max(delay, SHORTEST_NAMED * (1.0 + jitter)), named[1], unhealthy)
+    if status == statuses.UNPAID:
         return Retry(BILLING_PAUSE, "billing")
-    return _wait(attempt, jitter, timing, quick=sick, sick=sick)
+    return back_off(attempt, jitter, timing, unhealthy=unhealthy)
 
 
-def _wait(attempt: int, jitter: float, timing: Timing, *, quick: bool, sick: bool) -> Retry:
+def back_off(attempt: int, jitter: float, timing: Timing, *, unhealthy: bool) -> Retry:
     """Full jitter: anything between nothing and an exponentially growing ceiling."""
-    if quick and attempt == 1:
-        return Retry(FIRST_RETRY_SPREAD * jitter, "immediate", sick)
-    exponent = min(attempt - (2 if quick else 1), 16)
-    return Retry(jitter * min(timing.cap, timing.base * 2**exponent), "backoff", sick)
+    if unhealthy and attempt == 1:
+        return Retry(FIRST_RETRY_SPREAD * jitter, "immediate", unhealthy)
+    exponent = min(attempt - (2 if unhealthy else 1), 16)
+    return Retry(jitter * min(timing.cap, timing.base * 2**exponent), "backoff", unhealthy)
 
 
 def server_delay(
@@ -215,7 +240,10 @@ def server_delay(
         return None
     # The server's own clock, where it shows it, makes both sides mean the same instant.
     present = _date(headers.get("date", "")) or now or datetime.now(UTC)
-    seconds = (when - present).total_seconds()
+    try:
+        seconds = (when - present).total_seconds()
+    except (OverflowError, TypeError):
+        return None
     return (min(seconds, cap), "date") if seconds > 0 else None
 
 
@@ -230,173 +258,262 @@ def _positive(text: str | None) -> float | None:
 def _date(text: str) -> datetime | None:
     try:
         when = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
-        return None
-    return when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+        return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError, IndexError):
+        return None  # a year or an offset that no calendar has, among others
 
 
-@attrs.frozen
-class Outcome:
-    """What one attempt came to: a reply or an error, and the verdict on it."""
+def may_have_acted(error: BaseException) -> bool:
+    """Whether a request may have had its effect although it failed: the one answer to that.
 
-    reply: Reply | None
-    error: Exception | None
-    verdict: Verdict
+    An error whose `in_doubt` is set tells about an earlier attempt, whatever the last one came to.
+    Anything that is not an error of the exchange counts as sent, unless it says that it was not.
+    """
+    if isinstance(error, TinkerError) and error.in_doubt and is_passing(error):
+        return True
+    if isinstance(error, RedirectRefusedError):
+        return False  # a server that sends elsewhere does not do the work itself
+    if isinstance(error, APIStatusError):
+        return statuses.may_have_acted(error.status_code)
+    return sent_of(error) is not False
 
 
-@attrs.define
-class Ended:
-    """How a loop ended: the last outcome, how often the request was sent, over how long.
+def is_passing(error: BaseException) -> bool:
+    """Whether the same request may well succeed later."""
+    if isinstance(error, APIStatusError):
+        return statuses.passes(error.status_code)
+    return isinstance(error, APIConnectionError) and not isinstance(error, RedirectRefusedError)
+
+
+class Attempts:
+    """One request from its first attempt to its end; this one obeys its row of the table.
+
+    Args:
+        operation: Name for errors, logs and events.
+        lane: Which connections carry it.
+        rule: The row.
+        deadline: Loop time after which nothing is sent and nobody waits.
+        timing: Delays, most attempts, and how long 402 is waited out.
+        rng: Source of jitter.
 
     Attributes:
+        count: How often the request was sent.
+        reply: What the last attempt brought, if anything.
+        error: What the last attempt failed with.
+        verdict: What follows from it.
         in_doubt: An attempt before the last one may have taken effect.
+        sent: A byte of it may have left this machine.
     """
 
-    last: Outcome
-    attempts: int
-    elapsed: float
-    in_doubt: bool = False
+    __slots__ = (
+        "_billed_until",
+        "_failures",
+        "began",
+        "count",
+        "deadline",
+        "error",
+        "in_doubt",
+        "lane",
+        "loop",
+        "operation",
+        "owner",
+        "reply",
+        "rng",
+        "rule",
+        "sent",
+        "start_by",
+        "timing",
+        "verdict",
+    )
 
+    def __init__(
+        self,
+        operation: str,
+        lane: str,
+        rule: RetryRule,
+        deadline: float,
+        timing: Timing,
+        rng: random.Random,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.operation = operation
+        self.lane = lane
+        self.rule = rule
+        self.deadline = deadline
+        self.start_by = math.inf
+        """Loop time after which no attempt begins, where that is before the deadline."""
+        self.timing = timing
+        self.rng = rng
+        self.began = self.loop.time()
+        self.count = 0
+        self.reply: Reply | None = None
+        self.error: Exception | None = None
+        self.verdict: Verdict = ACCEPT
+        self.in_doubt = False
+        self.sent = False
+        self.owner: Owner | None = None
+        """The call in flight that it is sent for; told when it is sent again."""
+        self._failures = 0
+        self._billed_until: float | None = None
 
-def judge(
-    rule: RetryRule,
-    reply: Reply | None,
-    error: Exception | None,
-    attempt: int,
-    rng: random.Random,
-    timing: Timing = DEFAULT_TIMING,
-) -> Outcome:
-    """Return what an attempt came to, with the verdict on it."""
-    if reply is not None:
-        decision = verdict(
-            rule,
-            status=reply.status,
-            headers=reply.headers,
-            attempt=attempt,
-            jitter=rng.random(),
-            timing=timing,
-        )
-    else:
-        assert error is not None
-        decision = verdict(
-            rule,
+    # -- what a kind of request may do differently -----------------------------------------
+
+    async def enter(self) -> None:
+        """Wait for whatever an attempt needs beside a connection; `leave` gives it back."""
+
+    def leave(self) -> None:
+        """Give back what `enter` took."""
+
+    async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
+        """Decide what follows from one attempt."""
+        return self.by_table(reply, error)
+
+    # -- the table -------------------------------------------------------------------------
+
+    def by_table(self, reply: Reply | None, error: Exception | None) -> Verdict:
+        """What the row of the table says about one attempt."""
+        if reply is not None and statuses.accepted(reply.status):
+            self._failures = 0
+            return ACCEPT
+        self._failures += 1
+        return verdict(
+            self.rule,
+            status=None if reply is None else reply.status,
             error=error,
-            attempt=attempt,
-            sent=sent_of(error),
-            jitter=rng.random(),
-            timing=timing,
+            headers=_NO_HEADERS if reply is None else reply.headers,
+            attempt=self._failures,
+            sent=None if error is None else sent_of(error),
+            jitter=self.rng.random(),
+            timing=self.timing,
         )
-    return Outcome(reply, error, decision)
+
+    async def take(self, reply: Reply | None, error: Exception | None) -> None:
+        """Note what an attempt came to."""
+        self.in_doubt = self.in_doubt or self._may_have_acted()
+        self.count += 1
+        self.reply, self.error = reply, error
+        self.verdict = await self.judge(reply, error)
+
+    def _may_have_acted(self) -> bool:
+        """Whether the attempt before this one may have done the work."""
+        if not self.count:
+            return False
+        if self.reply is not None:
+            return statuses.may_have_acted(self.reply.status)
+        return self.error is not None and may_have_acted(self.error)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the first attempt was asked for."""
+        return self.loop.time() - self.began
+
+    def delay(self) -> float | None:
+        """How long to wait now, or None when waiting is of no use."""
+        last = self.verdict
+        left = min(self.deadline, self.start_by) - self.loop.time()
+        if not isinstance(last, Retry) or left <= 0.0:
+            return None
+        if last.delay < left:
+            return last.delay
+        # A delay of our own choice may shrink to leave time for one more attempt; a named one not.
+        return left / 2 if last.ours and left > 2 * FIRST_RETRY_SPREAD else None
+
+    def out_of_funds(self) -> bool:
+        """Whether 402 was waited out for as long as that is worth."""
+        if not (isinstance(self.verdict, Retry) and self.verdict.source == "billing"):
+            return False
+        now = self.loop.time()
+        if self._billed_until is None:
+            self._billed_until = now + self.timing.billing
+        return now >= self._billed_until
+
+
+class retry_if_passing(tenacity.retry_base):
+    """Goes on as long as the verdict on the last attempt says so."""
+
+    def __call__(self, state: tenacity.RetryCallState) -> bool:
+        """Look at the attempts that the loop carries."""
+        return isinstance(_attempts(state).verdict, Retry)
+
+
+class stop_at_limits(stop_base):
+    """Stops at the deadline, at the most attempts, and when a bill stays unpaid for too long."""
+
+    def __call__(self, state: tenacity.RetryCallState) -> bool:
+        """Look at the attempts that the loop carries."""
+        attempts = _attempts(state)
+        most = attempts.timing.attempts
+        if most is not None and attempts.count >= most:
+            return True
+        return attempts.out_of_funds() or attempts.delay() is None
+
+
+class wait_as_judged(wait_base):
+    """Waits as long as the verdict says: the server's delay, or jittered exponential back-off."""
+
+    def __call__(self, state: tenacity.RetryCallState) -> float:
+        """Look at the attempts that the loop carries."""
+        return _attempts(state).delay() or 0.0
+
+
+def _attempts(state: tenacity.RetryCallState) -> Attempts:
+    assert state.outcome is not None
+    attempts = state.outcome.result()
+    assert isinstance(attempts, Attempts)
+    return attempts
 
 
 async def run(
-    attempt: Callable[[int], Awaitable[Reply]],
-    rule: RetryRule,
+    attempts: Attempts,
+    again: Callable[[], Awaitable[None]],
     *,
-    first: Outcome,
-    began: float,
-    lane: Lane,
-    deadline: float,
-    rng: random.Random,
-    budget: RetryBudget,
-    timing: Timing = DEFAULT_TIMING,
-    on_retry: Callable[[int, Outcome], None] | None = None,
-) -> Ended:
-    """Attempt until the verdict is final, the deadline has passed or billing paused too long.
+    tokens: RetryTokens,
+    on_retry: Callable[[Attempts], None] | None = None,
+) -> None:
+    """Go on after a first attempt, until the verdict is final or a limit is reached.
 
     Args:
-        attempt: Sends the request; gets the number of earlier attempts.
-        rule: Row of the table.
-        first: What the first attempt came to.
-        began: Loop time at which the call began.
-        lane: Which lane's health the budget looks at.
-        deadline: Loop time after which nothing is sent and nobody sleeps.
-        rng: Source of jitter.
-        budget: Shared by everybody who talks to this server.
-        timing: Delays, most attempts, and how long 402 is waited out.
+        attempts: The request; its first attempt was made.
+        again: Makes one more attempt and has `attempts` take note of it.
+        tokens: Shared by everybody who talks to this server.
         on_retry: Told before each wait.
-
-    Returns:
-        The last outcome; the caller turns it into a reply or an error.
     """
-    loop = asyncio.get_running_loop()
-    outcome = first
-    played = in_doubt = False
-    count = counted = 1
-    paid_until: float | None = None
+    first = True
 
-    async def step() -> Outcome:
-        nonlocal outcome, played, count, counted, in_doubt
-        if not played:
-            played = True
-            return first
-        started = loop.time()
-        if started >= deadline:
-            return outcome
-        counted += not budget.sick(lane)
-        in_doubt = in_doubt or _may_have_acted(outcome)
-        reply: Reply | None = None
-        error: Exception | None = None
-        try:
-            reply = await attempt(count)
-        except Exception as caught:
-            error = caught
-        count += 1
-        outcome = judge(rule, reply, error, count, rng, timing)
-        budget.note_outcome(lane, reply, error, started)
-        return outcome
+    async def step() -> Attempts:
+        nonlocal first
+        if first:
+            first = False
+        elif attempts.loop.time() < attempts.deadline:
+            await again()
+        return attempts
 
-    def stop(_: tenacity.RetryCallState) -> bool:
-        nonlocal paid_until
-        last = outcome.verdict
-        if timing.attempts is not None and counted >= timing.attempts:
-            return True
-        if isinstance(last, Retry) and last.source == "billing":
-            paid_until = paid_until or loop.time() + timing.billing
-            if loop.time() >= paid_until:
-                return True
-        return _delay(last, deadline - loop.time()) is None
+    def last(state: tenacity.RetryCallState) -> Attempts:
+        return _attempts(state)
 
-    def wait(_: tenacity.RetryCallState) -> float:
-        return _delay(outcome.verdict, deadline - loop.time()) or 0.0
-
-    async def sleep(delay: float) -> None:
-        last = outcome.verdict
-        assert isinstance(last, Retry)
-        if on_retry is not None:
-            on_retry(count, outcome)
-        if last.sick:
-            await budget.wait_turn(lane, delay, chosen_by_us=_ours(last), deadline=deadline)
-        else:
-            await asyncio.sleep(delay)
-
-    retrying = tenacity.AsyncRetrying(
-        retry=tenacity.retry_if_result(lambda seen: isinstance(seen.verdict, Retry)),
-        stop=stop,
-        wait=wait,
-        sleep=sleep,
-        retry_error_callback=lambda _: outcome,
-    )
-    outcome = await retrying(step)
-    return Ended(outcome, count, loop.time() - began, in_doubt)
+    await tenacity.AsyncRetrying(
+        retry=retry_if_passing(),
+        stop=stop_at_limits(),
+        wait=wait_as_judged(),
+        sleep=partial(_pause, attempts, tokens, on_retry),
+        retry_error_callback=last,
+    )(step)
 
 
-def _may_have_acted(outcome: Outcome) -> bool:
-    """Whether the server may have done the work although the attempt failed."""
-    if outcome.reply is not None:
-        return outcome.reply.status >= 500 or outcome.reply.status == 408
-    return outcome.error is not None and sent_of(outcome.error) is not False
-
-
-def _ours(last: Retry) -> bool:
-    return last.source in ("immediate", "backoff")
-
-
-def _delay(last: Verdict, left: float) -> float | None:
-    """Return how long to wait with `left` seconds to go, or None when waiting is of no use."""
-    if not isinstance(last, Retry) or left <= 0.0:
-        return None
-    if last.delay < left:
-        return last.delay
-    # A delay of our own choosing may shrink to leave time for one more attempt; the server's not.
-    return left / 2 if _ours(last) and left > 2 * FIRST_RETRY_SPREAD else None
+async def _pause(
+    attempts: Attempts,
+    tokens: RetryTokens,
+    on_retry: Callable[[Attempts], None] | None,
+    delay: float,
+) -> None:
+    """Wait between two attempts; nothing else in the package does."""
+    last: Any = attempts.verdict
+    if on_retry is not None:
+        on_retry(attempts)
+    if last.unhealthy:
+        await tokens.probe(attempts.lane, delay, chosen_by_us=last.ours, deadline=attempts.deadline)
+        return
+    await asyncio.sleep(delay)
+    if last.source != "pending":
+        left = max(0.0, attempts.deadline - attempts.loop.time())
+        await asyncio.sleep(min(tokens.reserve(), left))

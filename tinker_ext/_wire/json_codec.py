@@ -10,7 +10,7 @@ import numpy.typing as npt
 import orjson
 
 from tinker_ext import tensors
-from tinker_ext._wire.dialects import Wire
+from tinker_ext._wire.dialect import Wire
 from tinker_ext._wire.images import era_fields, given_fields
 from tinker_ext._wire.payload import Part, Payload, seal_json
 from tinker_ext.errors import InvalidInputError

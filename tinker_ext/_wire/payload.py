@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from tinker_ext._wire.dialects import Wire
+from tinker_ext._wire.dialect import Wire
 
 Part: TypeAlias = bytes | memoryview
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from tinker_proto import tinker_pb2 as pb
 
-from tinker_ext._wire.dialects import Wire
+from tinker_ext._wire.dialect import Wire
 from tinker_ext._wire.payload import Part, Payload, seal_proto, seal_proto_zstd, varint
 from tinker_ext._wire.proto_datum import write_datum
 from tinker_ext.types.datum import Datum

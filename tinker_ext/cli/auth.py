@@ -97,6 +97,7 @@ def _call_with(screen: Screen, key: str, method: str) -> Any:
     A client would exchange the key for a token first where the server wants that; this must not.
     """
     import httpx
+    from tinker_api import operations as api
 
     from tinker_ext._transport.headers import blank
     from tinker_ext.config import Config
@@ -104,7 +105,7 @@ def _call_with(screen: Screen, key: str, method: str) -> Any:
     from tinker_ext.tls import client_context
 
     config = Config.from_env(base_url=screen.base_url)
-    url = f"{config.base_url}/api/v1/auth/apikey/me"
+    url = f"{config.base_url}{api.GET_API_KEY.path}"
     headers = {"X-API-Key": key, **config.extra_headers()}
     try:
         # A redirect would take the key elsewhere, so it counts as a refusal.

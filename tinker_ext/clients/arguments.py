@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tinker_ext import paths, types
+from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._wire.json_codec import check_json
-from tinker_ext._wire.requests import record_of
 from tinker_ext.batch.checks import check_count
 from tinker_ext.batch.custom_loss import CustomLossFn
 from tinker_ext.clients.losses import LossHandle
 from tinker_ext.core.retry_config import RetryConfig
-from tinker_ext.errors import InvalidInputError
+from tinker_ext.errors import APIResponseValidationError, InvalidInputError
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse
 from tinker_ext.types.optimizer import (
     AdamParams,
@@ -84,6 +84,19 @@ def step_params(optim_params: OptimParams | None, adam_params: AdamParams | None
                 wanted = f"in [{least:g}, {below:g})" if below < math.inf else "at least 0"
                 raise InvalidInputError(f"optim_params: {name} must be {wanted}, got {value}.")
     return chosen
+
+
+def record_of(value: Any) -> dict[str, Any]:
+    """A record of ours or of the generated code as JSON."""
+    fields: dict[str, Any] = value.to_dict() if hasattr(value, "to_dict") else attrs.asdict(value)
+    return fields
+
+
+def step_fields(params: OptimParams) -> dict[str, Any]:
+    """The fields of an optim_step request that hold its parameters."""
+    if isinstance(params, AdamParams):
+        return {"adam_params": params}
+    return {"optimizer_params": record_of(params)}
 
 
 def check_name(name: str) -> None:
@@ -169,13 +182,19 @@ def lora_config(
 
 def named_sampler(reply: Any) -> SaveWeightsForSamplerResponse:
     """The reply to a named save, which has a path."""
-    if not reply.path:
-        raise InvalidInputError("The server saved the weights without telling their path.")
-    return SaveWeightsForSamplerResponse(path=reply.path, type="save_weights_for_sampler")
+    return SaveWeightsForSamplerResponse(path=_path(reply), type="save_weights_for_sampler")
 
 
 def external_weights(reply: Any) -> SaveWeightsExternalResponse:
     """The reply to an export, which has a path."""
+    return types.SaveWeightsExternalResponse(path=_path(reply))
+
+
+def _path(reply: Any) -> str:
     if not reply.path:
-        raise InvalidInputError("The server exported the weights without telling their path.")
-    return types.SaveWeightsExternalResponse(path=reply.path)
+        raise APIResponseValidationError(
+            ReplyParts(200, {}, b"", None),
+            reply.to_dict(),
+            "The server saved the weights without telling their path.",
+        )
+    return str(reply.path)

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from tinker_ext._wire import json_codec
-from tinker_ext._wire.dialects import Dialect, Wire
+from tinker_ext._wire.dialect import Ability, Dialect, Wire
 from tinker_ext._wire.payload import Payload
 from tinker_ext.batch.chunking import split
 from tinker_ext.batch.sizes import NUMBERS_ERA, Limits
@@ -22,9 +22,8 @@ from tinker_ext.types.tensor_data import TensorData
 
 def limits_of(dialect: Dialect, config: Config) -> Limits:
     """How much one request may hold on this server."""
-    if dialect.era == "0.4.1":
-        limits = NUMBERS_ERA
-    else:
+    limits = NUMBERS_ERA
+    if dialect.can(Ability.CHUNKS_BY_BYTES):
         limits = Limits(
             dialect.config.fwdbwd_max_chunk_len,
             dialect.config.fwdbwd_max_chunk_bytes_count,
@@ -101,7 +100,7 @@ def forward_chunks(
             forward_only,
             zstd,
             later=index > 0,
-            sized_images=dialect.era == "0.4.1",
+            sized_images=not dialect.can(Ability.UNSIZED_IMAGES),
         )
         for index, part in enumerate(split(data, limits_of(dialect, config)))
     ]

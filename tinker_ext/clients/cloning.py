@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import threading
 
+from tinker_api import operations as api
+
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import FeatureMissingError, NotFoundError
 
@@ -47,12 +49,13 @@ async def join(holder: Workspace, sampling_session_id: str) -> int | None:
     Returns:
         The number; None where the server gives none, so that a random one must do.
     """
-    dialect = await holder.link.ready()
+    dialect = await holder.server.ready()
     if not dialect.config.sample_join_sampling_session:
         return None
-    body = {"sampling_session_id": sampling_session_id, "type": "join_sampling_session"}
     try:
-        reply = await holder.link.ask("join_sampling_session", body)
+        reply = await holder.server.call(
+            api.JOIN_SAMPLING_SESSION, sampling_session_id=sampling_session_id
+        )
     except (FeatureMissingError, NotFoundError):
         return None
     return int(reply.client_counter)

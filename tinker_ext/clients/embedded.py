@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote
 
 import httpx
 
-from tinker_ext._transport.asgi import InProcessTransport
+from tinker_ext._transport.bridge import InProcessTransport
 from tinker_ext.errors import ConfigurationError
 
 URL = "http://embedded"

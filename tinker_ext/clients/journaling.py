@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 import attrs
+from tinker_api import operations as api
 
-from tinker_ext._wire.dialects import Dialect, Seq
-from tinker_ext._wire.requests import record_of
+from tinker_ext._transport import statuses
+from tinker_ext._wire.dialect import Dialect, Wire
 from tinker_ext.clients import embedded
+from tinker_ext.clients.arguments import record_of
 from tinker_ext.core.loop import OFFLOAD_BYTES
-from tinker_ext.core.recorded import Recorded
 from tinker_ext.errors import (
     APIStatusError,
     FeatureMissingError,
@@ -27,6 +28,7 @@ from tinker_ext.errors import (
     TinkerError,
 )
 from tinker_ext.journal import Checkpoint, Journal, JournalError, Life, State
+from tinker_ext.journal.recorder import Recorder
 from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
 
 if TYPE_CHECKING:
@@ -37,8 +39,6 @@ log = logging.getLogger("tinker_ext")
 
 _BLOCK: Final = 1_000_000
 """Numbers of samplers a process may use before those of the process that resumes it."""
-_GONE: Final = frozenset({400, 403, 404, 405, 410, 422, 501})
-"""How servers say that they do not have something, or that it is somebody else's."""
 
 
 @attrs.frozen
@@ -153,19 +153,20 @@ async def began(
         session_id=await workspace.session.ensure(),
         model_id=client.model_id,
         number=client.model_seq_id,
-        first_seq_id=client.turns.next_seq_id,
+        first_seq_id=client.queue.next_seq_id,
         step=step,
-        base_url=_public(workspace.link.base_url),
+        base_url=_public(workspace.server.base_url),
         notes=notes or {},
     )
-    client.turns.record(Recorded(workspace.link, journal), client.turns.next_seq_id)
-    workspace.followed = client.turns
+    client.queue.record(Recorder(workspace.server, journal), client.queue.next_seq_id)
+    workspace.followed = client.queue
 
 
 async def complete_step(workspace: Workspace, step: int, notes: Mapping[str, Any] | None) -> None:
     """Wait for the calls of the step under way and write down that it is complete."""
-    journal, turns = workspace.journal, workspace.followed
-    if journal is None or turns is None or turns.recorded is None:
+    journal, queue = workspace.journal, workspace.followed
+    recorder = None if queue is None else queue.recorder
+    if journal is None or queue is None or not isinstance(recorder, Recorder):
         raise InvalidInputError("No run is written down: pass journal=…, then make a model.")
     if step != journal.state.next_step:
         raise InvalidInputError(
@@ -175,10 +176,10 @@ async def complete_step(workspace: Workspace, step: int, notes: Mapping[str, Any
         plain: dict[str, Any] = json.loads(json.dumps(dict(notes or {})))
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"Notes must hold what JSON can carry: {error}.") from None
-    await turns.recorded.settle()
+    await recorder.settle()
     # Waits for the disk, so it is done beside the loop.
     await workspace.runtime.offload(
-        OFFLOAD_BYTES, journal.step_done, step, turns.next_seq_id, plain
+        OFFLOAD_BYTES, journal.step_done, step, queue.next_seq_id, plain
     )
 
 
@@ -190,7 +191,7 @@ async def keep_state(workspace: Workspace, training: TrainingClient, name: str) 
     # Calls of the user after the last step are made again by a process that repeats this one, so
     # they stay written down.
     if journal.state.names == [name]:
-        await workspace.runtime.offload(OFFLOAD_BYTES, journal.saved, training.turns.next_seq_id)
+        await workspace.runtime.offload(OFFLOAD_BYTES, journal.saved, training.queue.next_seq_id)
 
 
 def _public(url: str) -> str:
@@ -213,12 +214,12 @@ async def resume(
     if state.plan is None or state.life is None:
         return None
     life = state.life
-    dialect = await workspace.link.ready()
+    dialect = await workspace.server.ready()
     lost = await _lost(workspace, life)
     if lost is None:
         obstacle = _obstacle(journal, dialect) if reattach else "reattach=False was asked for"
         if obstacle is None:
-            recorded = Recorded(workspace.link, journal)
+            recorded = Recorder(workspace.server, journal)
             try:
                 _take_wire(workspace, state, dialect)
                 await recorded.read_earlier(life.model_id, workspace.seconds())
@@ -231,7 +232,7 @@ async def resume(
     else:
         log.warning(
             "The server at %s no longer has model %s; the run goes back to its last checkpoint.",
-            workspace.link.base_url,
+            workspace.server.base_url,
             life.model_id,
         )
     return await _restore(workspace, journal, user_metadata, lost)
@@ -240,11 +241,11 @@ async def resume(
 async def _lost(workspace: Workspace, life: Life) -> TinkerError | None:
     """How the server says that it has no such model; None when it has it."""
     try:
-        await workspace.link.ask("get_info", {"model_id": life.model_id, "type": "get_info"})
+        await workspace.server.call(api.GET_INFO, model_id=life.model_id)
     except FeatureMissingError as error:
         return error
     except APIStatusError as error:
-        if error.status_code in _GONE:
+        if error.status_code in statuses.ABSENT:
             return error
         raise
     return None
@@ -252,7 +253,7 @@ async def _lost(workspace: Workspace, life: Life) -> TinkerError | None:
 
 def _obstacle(journal: Journal, dialect: Dialect) -> str | None:
     """Why the model on the server cannot be trusted to be what the journal says."""
-    if dialect.seq in (Seq.ORDER, Seq.DEDUPE):
+    if dialect.repeats_answers:
         return None
     doubt = journal.state.in_doubt
     if doubt:
@@ -267,11 +268,11 @@ def _obstacle(journal: Journal, dialect: Dialect) -> str | None:
 
 def _take_wire(workspace: Workspace, state: State, dialect: Dialect) -> None:
     """Use the wire that the server took from the earlier process: repeats must be equal."""
-    if state.wire is not None and state.wire != dialect.wire and dialect.chosen_by == "probe":
-        workspace.link.refuse_wire(dialect.wire)
+    if state.wire is not None and dialect.chosen_by == "probe":
+        workspace.server.use_wire(Wire(state.wire))
 
 
-async def _attach(workspace: Workspace, recorded: Recorded, life: Life) -> Resumption:
+async def _attach(workspace: Workspace, recorded: Recorder, life: Life) -> Resumption:
     from tinker_ext.clients.training import TrainingClient
 
     journal = recorded.journal
@@ -280,8 +281,8 @@ async def _attach(workspace: Workspace, recorded: Recorded, life: Life) -> Resum
     await workspace.session.ensure()  # from now on it gets heartbeats, and an end
     journal.attached()
     client = TrainingClient(workspace, life.number, life.model_id)
-    client.turns.record(recorded, state.next_seq_id)
-    workspace.followed = client.turns
+    client.queue.record(recorded, state.next_seq_id)
+    workspace.followed = client.queue
     log.info("Went on with model %s at step %d.", life.model_id, state.next_step)
     return Resumption(client, state.next_step, "reattached", state.notes)
 
@@ -319,7 +320,7 @@ async def _restore(
                 workspace, checkpoint.path, user_metadata=user_metadata
             )
         except (RequestFailedError, APIStatusError) as error:
-            if isinstance(error, APIStatusError) and error.status_code not in _GONE:
+            if isinstance(error, APIStatusError) and error.status_code not in statuses.ABSENT:
                 raise
             log.warning("Checkpoint %s cannot be loaded: %s", checkpoint.path, error)
             reason = reason or error.message
@@ -329,8 +330,8 @@ async def _restore(
         # A new life would forget them, and with another key or server they may be there.
         raise JournalError(
             f"None of the {len(state.checkpoints)} checkpoints in the journal "
-            f"{journal.file.path} can be loaded from {_public(workspace.link.base_url)}; the last "
-            f"is {state.checkpoints[-1].path}: {reason} Nothing was changed. "
+            f"{journal.file.path} can be loaded from {_public(workspace.server.base_url)}; the "
+            f"last is {state.checkpoints[-1].path}: {reason} Nothing was changed. "
             + _what_to_do(life.base_url)
         )
     if plan.get("state") is not None:
@@ -343,10 +344,10 @@ async def _restore(
             with_optimizer=bool(plan.get("with_optimizer")),
         )
         return await _went_back(workspace, client, start)
-    if life.base_url != _public(workspace.link.base_url):
+    if life.base_url != _public(workspace.server.base_url):
         raise JournalError(
             f"The journal {journal.file.path} belongs to a run on {life.base_url}, and "
-            f"{_public(workspace.link.base_url)} has neither its model nor a checkpoint of it. "
+            f"{_public(workspace.server.base_url)} has neither its model nor a checkpoint of it. "
             "Nothing was changed. Resume on the server of the run, or use another journal."
         )
     if isinstance(lost, PermissionDeniedError):

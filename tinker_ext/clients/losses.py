@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
+from tinker_api import operations as api
 
 from tinker_ext import types
 from tinker_ext.batch.checks import check_batch
@@ -101,7 +102,7 @@ class LossHandle:
         return sum(losses), totals
 
 
-class LossShelf:
+class LossRegistry:
     """The custom losses of one session.
 
     Args:
@@ -142,20 +143,19 @@ class LossShelf:
 
     async def _upload(self, handle: LossHandle) -> str | None:
         workspace = self._workspace
-        dialect = await workspace.link.ready()
+        dialect = await workspace.server.ready()
         if not dialect.config.custom_loss_server_side:
             return None
-        body = {
+        arguments = {
             "session_id": handle.session_id,
             "custom_loss_seq_id": workspace.session.next_custom_loss_seq_id(),
             "name": handle.name,
             "inputs": [{"name": each.name, "rank": each.rank} for each in handle.inputs],
             "graph": {"format": 1, "nodes": loss_graph.encode(handle.graph, handle.name)},
-            "type": "create_custom_loss",
         }
         try:
             reply = await workspace.run(
-                "create_custom_loss", body, handle.session_id, workspace.seconds()
+                api.CREATE_CUSTOM_LOSS, arguments, handle.session_id, workspace.seconds()
             )
         except FeatureMissingError:
             return None

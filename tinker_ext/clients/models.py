@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
+from tinker_api import operations as api
 
-from tinker_ext._wire import requests
-from tinker_ext._wire.operations import operation
 from tinker_ext.clients import journaling
+from tinker_ext.clients.arguments import record_of
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import FeatureMissingError
@@ -40,8 +41,15 @@ async def create_unrecorded(
     """The same, without a word to the journal."""
     session_id = await workspace.session.ensure()
     number = workspace.session.next_model_seq_id()
-    body = requests.create_model(session_id, number, base_model, lora, user_metadata, optimizer)
-    reply = await workspace.run("create_model", body, base_model, workspace.seconds())
+    arguments = {
+        "session_id": session_id,
+        "model_seq_id": number,
+        "base_model": base_model,
+        "user_metadata": user_metadata,
+        "lora_config": lora,
+        "optimizer_config": None if optimizer is None else record_of(optimizer),
+    }
+    reply = await workspace.run(api.CREATE_MODEL, arguments, base_model, workspace.seconds())
     workspace.watchers.name_model(reply.model_id, base_model)
     return TrainingClient(workspace, number, reply.model_id)
 
@@ -92,7 +100,7 @@ async def load_into_new(
     with_optimizer: bool = True,
 ) -> TrainingClient:
     """The same, without a word to the journal."""
-    dialect = await workspace.link.ready()
+    dialect = await workspace.server.ready()
     if dialect.config.create_model_via_load_weights:
         return await _create_by_loading(
             workspace,
@@ -129,35 +137,32 @@ async def _create_by_loading(
 ) -> TrainingClient:
     session_id = await workspace.session.ensure()
     number = workspace.session.next_model_seq_id()
-    body = requests.load_weights(
-        path,
-        optimizer=with_optimizer,
-        era="0.36.0",
-        session_id=session_id,
-        model_seq_id=number,
-        base_model=base_model,
-        user_metadata=user_metadata,
-        optimizer_config=optimizer,
-        weights_access_token=weights_access_token,
-    )
-    reply = await workspace.run("load_weights", body, path, workspace.seconds())
+    arguments = {
+        "path": path,
+        "optimizer": with_optimizer,
+        "session_id": session_id,
+        "model_seq_id": number,
+        "base_model": base_model,
+        "user_metadata": user_metadata,
+        "optimizer_config": None if optimizer is None else record_of(optimizer),
+        "weights_access_token": weights_access_token,
+    }
+    reply = await workspace.run(api.LOAD_WEIGHTS, arguments, path, workspace.seconds())
     model_id = getattr(reply, "model_id", None) or f"{session_id}:train:{number}"
     workspace.watchers.name_model(model_id, base_model)
     return TrainingClient(workspace, number, model_id)
 
 
 async def _origin(workspace: Workspace, path: str, token: str | None) -> _Origin:
-    if not workspace.link.lacks("weights_info"):
-        try:
+    if not workspace.server.lacks(api.GET_WEIGHTS_INFO):
+        with contextlib.suppress(FeatureMissingError):
             return await _from_weights_info(workspace, path, token)
-        except FeatureMissingError:
-            workspace.link.note_missing("weights_info")
     return await _from_training_run(workspace, path)
 
 
 async def _from_weights_info(workspace: Workspace, path: str, token: str | None) -> _Origin:
     headers = (("X-API-Key", token),) if token is not None else ()
-    info = await workspace.link.ask("weights_info", {"tinker_path": path}, headers=headers)
+    info = await workspace.server.call(api.GET_WEIGHTS_INFO, headers=headers, tinker_path=path)
     tag = getattr(info.optimizer_config, "type", None) or getattr(
         info.optimizer_config, "type_", None
     )
@@ -169,13 +174,14 @@ async def _from_weights_info(workspace: Workspace, path: str, token: str | None)
             train_mlp=info.train_mlp is not False,
             train_attn=info.train_attn is not False,
         ),
-        optimizer=info.optimizer_config if tag not in (None, "adamw") else None,
+        optimizer=cast("OptimizerConfig", info.optimizer_config)
+        if tag not in (None, "adamw")
+        else None,
     )
 
 
 async def _from_training_run(workspace: Workspace, path: str) -> _Origin:
     """First-era servers: the run itself says what it trains."""
     run_id = path.partition("://")[2].partition("/")[0]
-    op = operation("get_training_run")
-    run = await workspace.link.ask(op.name, path=op.url_path(training_run_id=run_id))
+    run = await workspace.server.call(api.GET_TRAINING_RUN, training_run_id=run_id)
     return _Origin(run.base_model, LoraConfig(rank=run.lora_rank or 32), run.user_metadata)

@@ -16,9 +16,9 @@ from tinker_ext._transport import Observer
 from tinker_ext._transport.origin import encode_header, proxy_for, split_base_url
 from tinker_ext.clients import embedded
 from tinker_ext.clients.arguments import check_metadata
-from tinker_ext.config import HOSTED_BASE_URL, Concealed, Config, fleet_address
-from tinker_ext.core.link import Link
+from tinker_ext.config import HOSTED_BASE_URL, Concealed, Config, fleet_address, normal_url
 from tinker_ext.core.loop import Runtime, shared_loop
+from tinker_ext.core.server import Server
 from tinker_ext.core.session import SessionOptions
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import ConfigurationError, InvalidInputError
@@ -100,7 +100,7 @@ def open_workspace(
         credentials: auth.Credentials = auth.StaticKey(api_key)
         url = embedded.url(url)
     else:
-        url = url.rstrip("/")
+        url = normal_url(url)
         origin, _ = split_base_url(url)
         if make is None:
             proxy_for(origin)
@@ -112,7 +112,7 @@ def open_workspace(
             api_key = concealed(os.environ.get("TINKER_API_KEY"))
     if api_key is not None:
         encode_header("X-API-Key", api_key)
-    link = Link(
+    server = Server(
         url,
         credentials,
         config=attrs.evolve(settings, base_url=url),
@@ -123,7 +123,7 @@ def open_workspace(
         rng=rng,
         observer=observer,
     )
-    workspace = Workspace(link, options, session_id=session_id, description=description)
+    workspace = Workspace(server, options, session_id=session_id, description=description)
     if settings.fleet is not None:
         from tinker_ext.fleet import attach, without_password
 

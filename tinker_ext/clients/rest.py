@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 import warnings
-from collections.abc import Coroutine
 from concurrent.futures import Future
-from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from datetime import UTC, date, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Literal
 
-import orjson
+import attrs
+from tinker_api import operations as api
+from tinker_api.operations import Operation, Prepared
 
 from tinker_ext import auth, paths, types
-from tinker_ext._wire.json_codec import check_json
-from tinker_ext._wire.operations import operation
+from tinker_ext._reply_parts import ReplyParts
+from tinker_ext._transport import Reply
 from tinker_ext.clients import endings
-from tinker_ext.clients.checkpoints import CheckpointMethods
+from tinker_ext.clients.arguments import check_ttl
 from tinker_ext.clients.opening import open_workspace
 from tinker_ext.clients.pages import Pages
-from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
+from tinker_ext.clients.twins import awaited
+from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
+from tinker_ext.core.server import prepare
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import (
+    APIResponseValidationError,
+    APIStatusError,
+    ConflictError,
     ExperimentalWarning,
     FeatureMissingError,
     InvalidInputError,
-    TinkerError,
+    TraceExportError,
+    WhoamiError,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +41,10 @@ if TYPE_CHECKING:
         AuditLogResponse,
         BillingUsageResponse,
         Checkpoint,
+        CheckpointArchiveUrlResponse,
+        CheckpointsListResponse,
         CurrentCheckpointStorageUsageResponse,
+        ExternalWeightsUrlsResponse,
         GetSamplerResponse,
         GetSessionResponse,
         ListSessionsResponse,
@@ -40,32 +52,26 @@ if TYPE_CHECKING:
         SessionSearchResponse,
         TrainingRun,
         TrainingRunsResponse,
+        WeightsInfoResponse,
         WhoamiResponse,
     )
 
     from tinker_ext.clients.admin import AdminClient
 
-T = TypeVar("T")
 AccessScope = Literal["owned", "accessible"]
 EventType = Literal["all", "checkpoints", "projects", "teams", "organizations"]
 
 TRACE_POLL_SECONDS = 5.0
+ARCHIVE_LIFE = timedelta(minutes=15)
+TTL_SECONDS = (3600, 10 * 365 * 86400)
 
 
-class RestClient(CheckpointMethods):
-    """Looks at and manages what an account has on a server.
-
-    Plain methods return a `concurrent.futures.Future`, their `_async` forms the value. The
-    iterators `training_runs`, `checkpoints` and `sessions` read page after page.
+class LookUps:
+    """What clients without a session of their own share: a workspace, and one way to ask.
 
     Args:
         base_url: The server; as in `ServiceClient`.
         api_key: The credential; as in `ServiceClient`.
-
-    Example:
-        >>> from tinker_ext import ServiceClient
-        >>> with ServiceClient(base_url="embedded") as service:
-        ...     runs = list(service.create_rest_client().training_runs())
     """
 
     def __init__(
@@ -83,7 +89,7 @@ class RestClient(CheckpointMethods):
             endings.watch(self._workspace)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(base_url={self._workspace.link.base_url!r})"
+        return f"{type(self).__name__}(base_url={self._workspace.server.base_url!r})"
 
     def close(self) -> AwaitableConcurrentFuture[None]:
         """Close the connections of a client that has its own."""
@@ -91,6 +97,29 @@ class RestClient(CheckpointMethods):
 
     def get_telemetry(self) -> None:
         """Nothing: telemetry is an observer of the connection here."""
+
+    def _ask(
+        self, op: Operation[Any, Any], /, *, method: str | None = None, **arguments: Any
+    ) -> LightFuture[Any]:
+        prepare(op, arguments)  # what is wrong fails here, before a byte is sent
+        return self._workspace.submit(self._workspace.call(op, arguments, method=method))
+
+
+class RestClient(LookUps):
+    """Looks at and manages what an account has on a server.
+
+    Plain methods return a `concurrent.futures.Future`, their `_async` forms the value. The
+    iterators `training_runs`, `checkpoints` and `sessions` read page after page.
+
+    Args:
+        base_url: The server; as in `ServiceClient`.
+        api_key: The credential; as in `ServiceClient`.
+
+    Example:
+        >>> from tinker_ext import ServiceClient
+        >>> with ServiceClient(base_url="embedded") as service:
+        ...     runs = list(service.create_rest_client().training_runs())
+    """
 
     # -- training runs ---------------------------------------------------------------------
 
@@ -102,87 +131,38 @@ class RestClient(CheckpointMethods):
         project_id: str | None = None,
     ) -> Future[TrainingRunsResponse]:
         """One page of training runs."""
-        return self._submit(
-            self._look(
-                "list_training_runs",
-                query={
-                    "limit": limit,
-                    "offset": offset,
-                    "access_scope": access_scope,
-                    "project_id": project_id,
-                },
-            )
+        return self._ask(
+            api.LIST_TRAINING_RUNS,
+            limit=limit,
+            offset=offset,
+            access_scope=access_scope,
+            project_id=project_id,
         )
 
-    async def list_training_runs_async(
-        self,
-        limit: int = 20,
-        offset: int = 0,
-        access_scope: AccessScope = "owned",
-        project_id: str | None = None,
-    ) -> TrainingRunsResponse:
-        """Async form of `list_training_runs`."""
-        return await self._wait(
-            self._look(
-                "list_training_runs",
-                query={
-                    "limit": limit,
-                    "offset": offset,
-                    "access_scope": access_scope,
-                    "project_id": project_id,
-                },
-            )
-        )
+    list_training_runs_async = awaited(list_training_runs)
 
     def get_training_run(
         self, training_run_id: str, access_scope: AccessScope = "owned"
     ) -> Future[TrainingRun]:
         """One training run."""
-        return self._submit(
-            self._look(
-                "get_training_run",
-                query={"access_scope": access_scope},
-                parts={"training_run_id": training_run_id},
-            )
+        return self._ask(
+            api.GET_TRAINING_RUN, training_run_id=training_run_id, access_scope=access_scope
         )
 
-    async def get_training_run_async(
-        self, training_run_id: str, access_scope: AccessScope = "owned"
-    ) -> TrainingRun:
-        """Async form of `get_training_run`."""
-        return await self._wait(
-            self._look(
-                "get_training_run",
-                query={"access_scope": access_scope},
-                parts={"training_run_id": training_run_id},
-            )
-        )
+    get_training_run_async = awaited(get_training_run)
 
     def get_training_run_by_tinker_path(
         self, tinker_path: str, access_scope: AccessScope = "owned"
     ) -> Future[TrainingRun]:
         """The training run a checkpoint belongs to."""
-        return self._submit(
-            self._look(
-                "get_training_run",
-                method="get_training_run_by_tinker_path",
-                query={"access_scope": access_scope},
-                parts={"training_run_id": paths.parse_checkpoint(tinker_path).run_id},
-            )
+        return self._ask(
+            api.GET_TRAINING_RUN,
+            method="get_training_run_by_tinker_path",
+            training_run_id=paths.parse_checkpoint(tinker_path).run_id,
+            access_scope=access_scope,
         )
 
-    async def get_training_run_by_tinker_path_async(
-        self, tinker_path: str, access_scope: AccessScope = "owned"
-    ) -> TrainingRun:
-        """Async form of `get_training_run_by_tinker_path`."""
-        return await self._wait(
-            self._look(
-                "get_training_run",
-                method="get_training_run_by_tinker_path",
-                query={"access_scope": access_scope},
-                parts={"training_run_id": paths.parse_checkpoint(tinker_path).run_id},
-            )
-        )
+    get_training_run_by_tinker_path_async = awaited(get_training_run_by_tinker_path)
 
     # -- sessions and samplers -------------------------------------------------------------
 
@@ -190,129 +170,253 @@ class RestClient(CheckpointMethods):
         self, limit: int = 20, offset: int = 0, access_scope: AccessScope = "owned"
     ) -> Future[ListSessionsResponse]:
         """One page of session ids."""
-        return self._submit(
-            self._look(
-                "list_sessions",
-                query={"limit": limit, "offset": offset, "access_scope": access_scope},
-            )
-        )
+        return self._ask(api.LIST_SESSIONS, limit=limit, offset=offset, access_scope=access_scope)
 
-    async def list_sessions_async(
-        self, limit: int = 20, offset: int = 0, access_scope: AccessScope = "owned"
-    ) -> ListSessionsResponse:
-        """Async form of `list_sessions`."""
-        return await self._wait(
-            self._look(
-                "list_sessions",
-                query={"limit": limit, "offset": offset, "access_scope": access_scope},
-            )
-        )
+    list_sessions_async = awaited(list_sessions)
 
     def get_session(
         self, session_id: str, access_scope: AccessScope = "owned"
     ) -> Future[GetSessionResponse]:
         """Runs and samplers of a session."""
-        return self._submit(
-            self._look(
-                "get_session",
-                query={"access_scope": access_scope},
-                parts={"session_id": session_id},
-            )
-        )
+        return self._ask(api.GET_SESSION, session_id=session_id, access_scope=access_scope)
 
-    async def get_session_async(
-        self, session_id: str, access_scope: AccessScope = "owned"
-    ) -> GetSessionResponse:
-        """Async form of `get_session`."""
-        return await self._wait(
-            self._look(
-                "get_session",
-                query={"access_scope": access_scope},
-                parts={"session_id": session_id},
-            )
-        )
+    get_session_async = awaited(get_session)
 
     def search_sessions(self, request: SessionSearchRequest) -> Future[SessionSearchResponse]:
         """Sessions that fit a query; experimental."""
-        return self._submit(self._search(request))
-
-    async def search_sessions_async(self, request: SessionSearchRequest) -> SessionSearchResponse:
-        """Async form of `search_sessions`."""
-        return await self._wait(self._search(request))
-
-    def _search(self, request: SessionSearchRequest) -> Coroutine[Any, Any, SessionSearchResponse]:
-        warnings.warn("search_sessions is experimental.", ExperimentalWarning, stacklevel=3)
+        warnings.warn("search_sessions is experimental.", ExperimentalWarning, stacklevel=2)
         if isinstance(request, type) or not hasattr(request, "to_dict"):
             raise InvalidInputError(f"request must be a SessionSearchRequest, not {request!r}.")
-        body = {"user_metadata": {}, "owner": {"type": "own"}, "limit": 50, **request.to_dict()}
-        check_json("request", body)
-        return self._look("search_sessions", body=body)
+        return self._ask(api.SEARCH_SESSIONS, **request.to_dict())
+
+    search_sessions_async = awaited(search_sessions)
 
     def assign_session_project(self, session_id: str, project_id: str) -> Future[None]:
         """Move a session to a project."""
-        return self._submit(
-            self._look(
-                "assign_session_project",
-                body={"project_id": project_id},
-                parts={"session_id": session_id},
-            )
+        return self._ask(
+            api.SET_SESSION_PROJECT,
+            method="assign_session_project",
+            session_id=session_id,
+            project_id=project_id,
         )
 
-    async def assign_session_project_async(self, session_id: str, project_id: str) -> None:
-        """Async form of `assign_session_project`."""
-        return await self._wait(
-            self._look(
-                "assign_session_project",
-                body={"project_id": project_id},
-                parts={"session_id": session_id},
-            )
-        )
+    assign_session_project_async = awaited(assign_session_project)
 
     def export_session_trace(self, session_id: str) -> Future[str]:
         """Have a trace of a session made; gives the URL it can be fetched from."""
-        return self._submit(self._trace(session_id))
+        return self._workspace.submit(self._trace(session_id))
 
-    async def export_session_trace_async(self, session_id: str) -> str:
-        """Async form of `export_session_trace`."""
-        return await self._wait(self._trace(session_id))
+    export_session_trace_async = awaited(export_session_trace)
 
     async def _trace(self, session_id: str) -> str:
-        await self._workspace.link.ready()
-        op = operation("get_session_trace_export")
+        arguments = {"session_id": session_id}
         while True:
-            reply = await self._workspace.link.send(op, path=op.url_path(session_id=session_id))
-            body = orjson.loads(reply.content)
+            reply = await self._workspace.call(api.GET_SESSION_TRACE_EXPORT, arguments)
+            body = reply.to_dict()
             if body.get("status") == "ready":
                 return str(body["url"])
             if body.get("status") == "failed":
-                raise TinkerError(f"The trace could not be made: {body.get('error')}.")
+                raise TraceExportError(f"The trace could not be made: {body.get('error')}.")
             await asyncio.sleep(TRACE_POLL_SECONDS)
 
     def get_sampler(self, sampler_id: str) -> APIFuture[GetSamplerResponse]:
         """What a sampler samples from."""
-        return AwaitableConcurrentFuture(
-            self._workspace.submit(self._look("get_sampler", parts={"sampler_id": sampler_id}))
-        )
+        return AwaitableConcurrentFuture(self._ask(api.GET_SAMPLER, sampler_id=sampler_id))
 
-    async def get_sampler_async(self, sampler_id: str) -> GetSamplerResponse:
-        """Async form of `get_sampler`."""
-        return await self._wait(self._look("get_sampler", parts={"sampler_id": sampler_id}))
+    get_sampler_async = awaited(get_sampler)
 
     def whoami(self) -> APIFuture[WhoamiResponse]:
         """User and organisation of the credential, read from the server's token."""
         return AwaitableConcurrentFuture(self._workspace.submit(self._whoami()))
 
     async def _whoami(self) -> WhoamiResponse:
-        await self._workspace.link.ready()
-        token = await self._workspace.link.credential()
+        server = self._workspace.server
+        await server.ready()
+        token = await server.credential()
         if token is None or not token.startswith("eyJ"):
-            raise FeatureMissingError("token that names its user", self._workspace.link.base_url)
+            raise WhoamiError("token that names its user", server.base_url)
         claims = auth.jwt_claims(token)
         return types.WhoamiResponse(
             user_urn=str(claims.get("sub", "")),
             org_urn=f"tml:organization:{claims.get('org_id', '')}",
             email=claims.get("email") or None,
         )
+
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def list_checkpoints(self, training_run_id: str) -> Future[CheckpointsListResponse]:
+        """All checkpoints of a training run."""
+        return self._ask(
+            api.LIST_TRAINING_RUN_CHECKPOINTS,
+            method="list_checkpoints",
+            training_run_id=training_run_id,
+        )
+
+    list_checkpoints_async = awaited(list_checkpoints)
+
+    def list_user_checkpoints(
+        self, limit: int = 100, offset: int = 0
+    ) -> Future[CheckpointsListResponse]:
+        """One page of all checkpoints of the account."""
+        return self._ask(
+            api.LIST_CHECKPOINTS, method="list_user_checkpoints", limit=limit, offset=offset
+        )
+
+    list_user_checkpoints_async = awaited(list_user_checkpoints)
+
+    def delete_checkpoint(self, training_run_id: str, checkpoint_id: str) -> Future[None]:
+        """Delete a checkpoint, such as `weights/0001`."""
+        return self._ask(api.DELETE_CHECKPOINT, **checkpoint_parts(training_run_id, checkpoint_id))
+
+    delete_checkpoint_async = awaited(delete_checkpoint)
+
+    def delete_checkpoint_from_tinker_path(self, tinker_path: str) -> Future[None]:
+        """Delete the checkpoint at a path."""
+        return self._ask(
+            api.DELETE_CHECKPOINT,
+            method="delete_checkpoint_from_tinker_path",
+            **path_parts(tinker_path),
+        )
+
+    delete_checkpoint_from_tinker_path_async = awaited(delete_checkpoint_from_tinker_path)
+
+    def publish_checkpoint_from_tinker_path(self, tinker_path: str) -> Future[None]:
+        """Let everybody read a checkpoint; one that is public already is fine."""
+        return self._set_public(api.PUBLISH_CHECKPOINT, tinker_path)
+
+    publish_checkpoint_from_tinker_path_async = awaited(publish_checkpoint_from_tinker_path)
+
+    def unpublish_checkpoint_from_tinker_path(self, tinker_path: str) -> Future[None]:
+        """Make a checkpoint private; one that is private already is fine."""
+        return self._set_public(api.UNPUBLISH_CHECKPOINT, tinker_path)
+
+    unpublish_checkpoint_from_tinker_path_async = awaited(unpublish_checkpoint_from_tinker_path)
+
+    def _set_public(self, op: Operation[Any, Any], tinker_path: str) -> LightFuture[None]:
+        parts = path_parts(tinker_path)
+
+        async def change() -> None:
+            try:
+                await self._workspace.call(op, parts, method=f"{op.name}_from_tinker_path")
+            except ConflictError:
+                return
+            except APIStatusError as error:
+                private = op is api.UNPUBLISH_CHECKPOINT and "public" in str(error.body)
+                if not (private and error.status_code in (400, 404)):
+                    raise
+
+        return self._workspace.submit(change())
+
+    def set_checkpoint_ttl_from_tinker_path(
+        self, tinker_path: str, ttl_seconds: int | None
+    ) -> Future[None]:
+        """Set the life of a checkpoint in seconds; None keeps it for good."""
+        check_ttl(ttl_seconds)
+        low, high = TTL_SECONDS
+        if ttl_seconds is not None and not low <= ttl_seconds <= high:
+            raise InvalidInputError(f"ttl_seconds must lie in {low} … {high}, got {ttl_seconds}.")
+        return self._ask(api.SET_CHECKPOINT_TTL, **path_parts(tinker_path), ttl_seconds=ttl_seconds)
+
+    set_checkpoint_ttl_from_tinker_path_async = awaited(set_checkpoint_ttl_from_tinker_path)
+
+    def get_external_weights_urls(self, tinker_path: str) -> Future[ExternalWeightsUrlsResponse]:
+        """Where the files of exported weights can be fetched."""
+        if paths.parse_checkpoint(tinker_path).type != "external":
+            raise InvalidInputError(
+                f"{tinker_path!r} was not exported; only external_weights have files."
+            )
+        return self._ask(api.GET_EXTERNAL_WEIGHTS_URLS, **path_parts(tinker_path))
+
+    get_external_weights_urls_async = awaited(get_external_weights_urls)
+
+    def get_weights_info_by_tinker_path(self, tinker_path: str) -> APIFuture[WeightsInfoResponse]:
+        """Base model and adapter shape of saved weights."""
+        return AwaitableConcurrentFuture(
+            self._ask(
+                api.GET_WEIGHTS_INFO,
+                method="get_weights_info_by_tinker_path",
+                tinker_path=tinker_path,
+            )
+        )
+
+    def copy_weights(
+        self,
+        path: str,
+        destination_project_id: str | None = None,
+        *,
+        ttl_seconds: int | None = None,
+        weights_access_token: str | None = None,
+    ) -> AwaitableConcurrentFuture[str]:
+        """Copy weights into a project; gives the new path."""
+        return AwaitableConcurrentFuture(
+            copy_weights(
+                self._workspace, path, destination_project_id, ttl_seconds, weights_access_token
+            )
+        )
+
+    copy_weights_async = awaited(copy_weights)
+
+    # -- archives (first era) --------------------------------------------------------------
+
+    def get_checkpoint_archive_url(
+        self, training_run_id: str, checkpoint_id: str
+    ) -> Future[CheckpointArchiveUrlResponse]:
+        """A link to an archive of a checkpoint, where the server makes such archives."""
+        return self._archive(training_run_id, checkpoint_id)
+
+    get_checkpoint_archive_url_async = awaited(get_checkpoint_archive_url)
+
+    def get_checkpoint_archive_url_from_tinker_path(
+        self, tinker_path: str
+    ) -> Future[CheckpointArchiveUrlResponse]:
+        """A link to an archive of the checkpoint at a path."""
+        return self._archive(*_run_and_checkpoint(tinker_path))
+
+    get_checkpoint_archive_url_from_tinker_path_async = awaited(
+        get_checkpoint_archive_url_from_tinker_path
+    )
+
+    def _archive(
+        self, run_id: str, checkpoint_id: str
+    ) -> LightFuture[CheckpointArchiveUrlResponse]:
+        """Ask where a server may have the archive: by kind and name, or by the name alone."""
+        bare = isinstance(checkpoint_id, str) and "/" not in checkpoint_id
+        named = f"sampler_weights/{checkpoint_id}" if bare else checkpoint_id
+        parts = checkpoint_parts(run_id, named)
+        full = prepare(api.GET_CHECKPOINT_ARCHIVE, parts)
+        kind = f"/checkpoints/{parts['checkpoint_kind']}/"
+        short = attrs.evolve(full, path=full.path.replace(kind, "/checkpoints/"))
+        return self._workspace.submit(self._ask_archive([short] if bare else [full, short]))
+
+    async def _ask_archive(self, places: list[Prepared]) -> CheckpointArchiveUrlResponse:
+        await self._workspace.server.ready()
+        reply = await self._archive_reply(places)
+        url = reply.headers.get("location")
+        if not 300 <= reply.status < 400 or not url:
+            raise APIResponseValidationError(
+                ReplyParts.of(reply.status, reply.headers, reply.content[:2000], None),
+                None,
+                "The server did not answer with a link to the archive.",
+            )
+        try:
+            expires = parsedate_to_datetime(reply.headers["expires"])
+        except (KeyError, TypeError, ValueError):
+            expires = datetime.now(UTC) + ARCHIVE_LIFE
+        return types.CheckpointArchiveUrlResponse(url=url, expires=expires)
+
+    async def _archive_reply(self, places: list[Prepared]) -> Reply:
+        for place in places:
+            try:
+                return await self._workspace.server.send(
+                    api.GET_CHECKPOINT_ARCHIVE,
+                    place,
+                    headers=(("Accept", "application/gzip"),),
+                    redirect_is_answer=True,
+                )
+            except FeatureMissingError:
+                if place is places[-1]:
+                    raise
+        raise AssertionError("there is always a place to ask at")
 
     # -- pages -----------------------------------------------------------------------------
 
@@ -324,16 +428,7 @@ class RestClient(CheckpointMethods):
     ) -> Pages[TrainingRun]:
         """Every training run, newest page first; for `for` and `async for`."""
         return Pages(
-            self._workspace,
-            lambda offset: self._look(
-                "list_training_runs",
-                query={
-                    "limit": page_size,
-                    "offset": offset,
-                    "access_scope": access_scope,
-                    "project_id": project_id,
-                },
-            ),
+            lambda offset: self.list_training_runs(page_size, offset, access_scope, project_id),
             lambda page: page.training_runs,
             page_size,
         )
@@ -341,10 +436,7 @@ class RestClient(CheckpointMethods):
     def checkpoints(self, page_size: int = 100) -> Pages[Checkpoint]:
         """Every checkpoint of the account; for `for` and `async for`."""
         return Pages(
-            self._workspace,
-            lambda offset: self._look(
-                "list_user_checkpoints", query={"limit": page_size, "offset": offset}
-            ),
+            lambda offset: self.list_user_checkpoints(page_size, offset),
             lambda page: page.checkpoints,
             page_size,
         )
@@ -352,11 +444,7 @@ class RestClient(CheckpointMethods):
     def sessions(self, page_size: int = 100, access_scope: AccessScope = "owned") -> Pages[str]:
         """Every session id; for `for` and `async for`."""
         return Pages(
-            self._workspace,
-            lambda offset: self._look(
-                "list_sessions",
-                query={"limit": page_size, "offset": offset, "access_scope": access_scope},
-            ),
+            lambda offset: self.list_sessions(page_size, offset, access_scope),
             lambda page: page.sessions,
             page_size,
         )
@@ -369,23 +457,15 @@ class RestClient(CheckpointMethods):
         """Moved to `AdminClient.get_audit_log`."""
         return self._admin().get_audit_log(event_type, day)
 
-    async def get_audit_log_async(
-        self, event_type: EventType = "all", day: date | None = None
-    ) -> AuditLogResponse:
-        """Moved to `AdminClient.get_audit_log_async`."""
-        return await self._admin().get_audit_log_async(event_type, day)
+    get_audit_log_async = awaited(get_audit_log)
 
     def get_billing_usage(
-        self, starting_on: datetime | str, ending_before: datetime | str
+        self, starting_on: datetime | date | str, ending_before: datetime | date | str
     ) -> Future[BillingUsageResponse]:
         """Moved to `AdminClient.get_billing_usage`."""
         return self._admin().get_billing_usage(starting_on, ending_before)
 
-    async def get_billing_usage_async(
-        self, starting_on: datetime | str, ending_before: datetime | str
-    ) -> BillingUsageResponse:
-        """Moved to `AdminClient.get_billing_usage_async`."""
-        return await self._admin().get_billing_usage_async(starting_on, ending_before)
+    get_billing_usage_async = awaited(get_billing_usage)
 
     def get_current_checkpoint_storage_usage(
         self, project_id: str | None = None
@@ -393,14 +473,87 @@ class RestClient(CheckpointMethods):
         """Moved to `AdminClient.get_current_checkpoint_storage_usage`."""
         return self._admin().get_current_checkpoint_storage_usage(project_id)
 
-    async def get_current_checkpoint_storage_usage_async(
-        self, project_id: str | None = None
-    ) -> CurrentCheckpointStorageUsageResponse:
-        """Moved to `AdminClient.get_current_checkpoint_storage_usage_async`."""
-        return await self._admin().get_current_checkpoint_storage_usage_async(project_id)
+    get_current_checkpoint_storage_usage_async = awaited(get_current_checkpoint_storage_usage)
 
     def _admin(self) -> AdminClient:
         warnings.warn("This method has moved to AdminClient.", DeprecationWarning, stacklevel=3)
         from tinker_ext.clients.admin import AdminClient
 
         return AdminClient(self._workspace)
+
+
+def checkpoint_parts(training_run_id: str, checkpoint_id: str) -> dict[str, str]:
+    """Path parameters of a checkpoint id such as `weights/0001`.
+
+    Raises:
+        InvalidInputError: The id has another form.
+    """
+    kind, _, name = checkpoint_id.partition("/") if isinstance(checkpoint_id, str) else ("",) * 3
+    if not name or "/" in name:
+        raise InvalidInputError(
+            f"{checkpoint_id!r} is not a checkpoint id; it looks like weights/<name>."
+        )
+    return {
+        "training_run_id": training_run_id,
+        "checkpoint_kind": kind,
+        "checkpoint_name": name,
+    }
+
+
+def path_parts(tinker_path: str) -> dict[str, str]:
+    """Path parameters of a checkpoint path."""
+    parsed = paths.parse_checkpoint(tinker_path)
+    return checkpoint_parts(parsed.run_id, parsed.checkpoint_id)
+
+
+def _run_and_checkpoint(tinker_path: str) -> tuple[str, str]:
+    """Run and checkpoint id of a path; some servers have no kind in front of the name."""
+    if isinstance(tinker_path, str) and tinker_path.startswith(paths.SCHEME):
+        run_id, _, rest = tinker_path.removeprefix(paths.SCHEME).partition("/")
+        if run_id and rest and "/" not in rest:
+            return run_id, rest
+    parsed = paths.parse_checkpoint(tinker_path)
+    return parsed.run_id, parsed.checkpoint_id
+
+
+def copy_weights(
+    workspace: Workspace,
+    path: str,
+    project_id: str | None,
+    ttl_seconds: int | None,
+    weights_access_token: str | None,
+) -> LightFuture[str]:
+    """Copy weights into a project; gives the new path.
+
+    Raises:
+        InvalidInputError: The path is not one, the life of the copy is wrong, or no project is
+            given; nothing was sent.
+    """
+    if not paths.looks_like_weights(path):
+        raise InvalidInputError(
+            f"path {path!r} is not a checkpoint path such as tinker://<run>/weights/<name>."
+        )
+    check_ttl(ttl_seconds)
+    project = project_id or workspace.server.config.project_id
+    if project is None:
+        raise InvalidInputError(
+            "Weights are copied into a project: pass its id, or set TINKER_PROJECT_ID."
+        )
+    token = weights_access_token
+    key = str(uuid.UUID(int=workspace.server.rng.getrandbits(128), version=4))
+    arguments = {
+        "source_path": path,
+        "destination_project_id": project,
+        **({} if ttl_seconds is None else {"ttl_seconds": ttl_seconds}),
+    }
+
+    async def copy() -> str:
+        reply = await workspace.call(
+            api.COPY_WEIGHTS,
+            arguments,
+            headers=() if token is None else (("X-Tinker-Weights-Access-Token", token),),
+            idempotency_key=key,
+        )
+        return str(reply.tinker_path)
+
+    return workspace.submit(copy())

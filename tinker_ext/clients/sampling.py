@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from tinker_api import operations as api
+
 from tinker_ext import forks, paths
-from tinker_ext._wire.requests import PLAIN, SampleOptions
+from tinker_ext._wire.dialect import Ability
+from tinker_ext._wire.sample_body import PLAIN, SampleOptions
 from tinker_ext.batch.checks import check_sample
 from tinker_ext.clients.arguments import check_base_model, check_retry_config
 from tinker_ext.clients.cloning import Numbers, join, new_clone_id
@@ -29,6 +32,18 @@ from tinker_ext.types.sampling import SampleResponse, SamplingParams
 from tinker_ext.types.tensor_data import TensorData
 
 T = TypeVar("T")
+
+
+class _NotGiven(int):
+    """Equal to False, as the default of the official client, and told apart from it."""
+
+    def __repr__(self) -> str:
+        return "False"
+
+    __str__ = __repr__
+
+
+NOT_GIVEN: Any = _NotGiven(0)
 
 _SCORE = SamplingParams(max_tokens=1)
 
@@ -77,7 +92,7 @@ class SamplingClient:
             self._source.prepare = Shared(lambda: self._settle_in(clone_id is None)).get
         model = base_model or holder.watchers.model_of(model_path or "")
         holder.watchers.name_model(self._source.key, model)
-        holder.link.book.listen(self._source.key, self)
+        holder.server.in_flight.listen(self._source.key, self)
         forks.register(self)
 
     def __repr__(self) -> str:
@@ -89,7 +104,7 @@ class SamplingClient:
         facts = [
             ("weights", self.model_path or self.base_model),
             ("session", self._sampling_session_id),
-            ("server", self._holder.link.base_url),
+            ("server", self._holder.server.base_url),
         ]
         return displays.card("SamplingClient", facts, displays.pending(self.pending()))
 
@@ -103,10 +118,10 @@ class SamplingClient:
         return Source(session_id, address, self._numbers, retry, self._completions(session_id))
 
     def _completions(self, session_id: str) -> Completions | None:
-        link = self._holder.link
-        if link.dialect is None or not link.dialect.config.sample_use_retrieve_futures:
+        server = self._holder.server
+        if server.dialect is None or not server.dialect.config.sample_use_retrieve_futures:
             return None
-        return Completions(link, session_id, self._numbers.clone_id)
+        return Completions(server, session_id, self._numbers.clone_id)
 
     def after_fork(self) -> None:
         """In a forked child: a copy with numbers of its own and nothing in flight."""
@@ -144,7 +159,7 @@ class SamplingClient:
         """Make a client of saved weights, a base model, or an existing sampling session.
 
         Raises:
-            InvalidInputError: Not exactly one of them is given, or the path is none, or an
+            InvalidInputError: Neither is given, or the path is not one, or an
                 argument has the wrong type.
         """
         check_retry_config(retry_config)
@@ -192,7 +207,7 @@ class SamplingClient:
         prompt: ModelInput,
         num_samples: int,
         sampling_params: SamplingParams,
-        include_prompt_logprobs: bool = False,
+        include_prompt_logprobs: bool = NOT_GIVEN,
         topk_prompt_logprobs: int = 0,
         topk_sample_logprobs: int = 0,
         target_prompt_logprobs: TensorData | None = None,
@@ -205,7 +220,8 @@ class SamplingClient:
             prompt: What the model reads.
             num_samples: How many sequences to draw.
             sampling_params: How to draw them.
-            include_prompt_logprobs: Also return the log-probability of every prompt token.
+            include_prompt_logprobs: Also return the log-probability of every prompt token. Left
+                out, the server is not told; an explicit False is sent.
             topk_prompt_logprobs: Also return this many likeliest tokens per prompt position.
             topk_sample_logprobs: The same per sampled position.
             target_prompt_logprobs: Token ids whose logprobs to return, k for every position
@@ -222,16 +238,18 @@ class SamplingClient:
         check_sample(
             prompt,
             num_samples,
-            include_prompt_logprobs=include_prompt_logprobs,
+            include_prompt_logprobs=bool(include_prompt_logprobs),
             topk_prompt_logprobs=topk_prompt_logprobs,
             topk_sample_logprobs=topk_sample_logprobs,
             target_prompt_logprobs=target_prompt_logprobs,
             prompt_alt_tokens_k=prompt_alt_tokens_k,
             prompt_logprobs_last_n=prompt_logprobs_last_n,
         )
+        if topk_sample_logprobs:
+            self._require(Ability.SAMPLE_TOPK)
         options = PLAIN
         if (
-            include_prompt_logprobs
+            include_prompt_logprobs is not NOT_GIVEN
             or topk_prompt_logprobs
             or topk_sample_logprobs
             or target_prompt_logprobs is not None
@@ -239,7 +257,9 @@ class SamplingClient:
             or self._record_stability_info
         ):
             options = SampleOptions(
-                prompt_logprobs=bool(include_prompt_logprobs),
+                prompt_logprobs=None
+                if include_prompt_logprobs is NOT_GIVEN
+                else bool(include_prompt_logprobs),
                 topk_prompt_logprobs=topk_prompt_logprobs,
                 topk_sample_logprobs=topk_sample_logprobs,
                 target_prompt_logprobs=target_prompt_logprobs,
@@ -254,7 +274,7 @@ class SamplingClient:
         prompt: ModelInput,
         num_samples: int,
         sampling_params: SamplingParams,
-        include_prompt_logprobs: bool = False,
+        include_prompt_logprobs: bool = NOT_GIVEN,
         topk_prompt_logprobs: int = 0,
         topk_sample_logprobs: int = 0,
         target_prompt_logprobs: TensorData | None = None,
@@ -276,6 +296,11 @@ class SamplingClient:
                 prompt_logprobs_last_n,
             )
         )
+
+    def _require(self, ability: Ability) -> None:
+        dialect = self._holder.server.dialect
+        if dialect is not None:
+            dialect.require(ability)
 
     def compute_logprobs(
         self, prompt: ModelInput, prompt_logprobs_last_n: int | None = None
@@ -314,7 +339,7 @@ class SamplingClient:
                 return
             values = done.result().prompt_logprobs
             if values is None:
-                missing = FeatureMissingError("prompt logprobs", self._holder.link.base_url)
+                missing = FeatureMissingError("prompt logprobs", self._holder.server.base_url)
                 scored.fail(missing.with_context(operation="compute_logprobs"))
             else:
                 scored.settle(values)
@@ -355,13 +380,10 @@ class SamplingClient:
         if self._sampling_session_id is None:
             if self.base_model is not None:
                 return self.base_model
-            raise FeatureMissingError("sampling sessions", self._holder.link.base_url)
-        from tinker_ext._wire.operations import operation
-
-        op = operation("get_sampler")
+            raise FeatureMissingError("sampling sessions", self._holder.server.base_url)
         try:
-            reply = await self._holder.link.ask(
-                op.name, path=op.url_path(sampler_id=self._sampling_session_id)
+            reply = await self._holder.server.call(
+                api.GET_SAMPLER, sampler_id=self._sampling_session_id
             )
         except FeatureMissingError:
             if self.base_model is not None:
@@ -455,39 +477,35 @@ async def _or_cancel(future: LightFuture[T]) -> T:
 
 
 def _address(model_path: str | None, base_model: str | None) -> Mapping[str, str]:
-    if model_path is not None and base_model is not None:
-        raise InvalidInputError("Pass model_path or base_model, not both.")
+    """What to sample from: a path, a base model, or both, as the official SDK takes them."""
+    address = {}
     if model_path is not None:
         if not paths.looks_like_weights(model_path):
             raise InvalidInputError(
-                f"model_path {model_path!r} is no checkpoint path such as "
+                f"model_path {model_path!r} is not a checkpoint path such as "
                 "tinker://<run>/sampler_weights/<name>; a model's name goes to base_model."
             )
-        if "/weights/" in model_path and model_path.startswith(paths.SCHEME):
-            raise InvalidInputError(
-                f"{model_path!r} is a training state; sample from what "
-                "save_weights_for_sampler returned."
-            )
-        return {"model_path": model_path}
-    if base_model is None:
+        address["model_path"] = model_path
+    if base_model is not None:
+        check_base_model(base_model)
+        address["base_model"] = base_model
+    if not address:
         raise InvalidInputError("Pass model_path or base_model.")
-    check_base_model(base_model)
-    return {"base_model": base_model}
+    return address
 
 
-async def _new_session(holder: Workspace, address: Mapping[str, str]) -> str | None:
+async def _new_session(holder: Workspace, address: Mapping[str, Any]) -> str | None:
     """Open a sampling session; None on servers without them, which take the address itself."""
     session_id = await holder.session.ensure()
-    body = {
-        "session_id": session_id,
-        "sampling_session_seq_id": holder.session.next_sampling_session_seq_id(),
-        **address,
-        "type": "create_sampling_session",
-    }
     try:
-        reply = await holder.link.ask("create_sampling_session", body)
+        reply = await holder.server.call(
+            api.CREATE_SAMPLING_SESSION,
+            session_id=session_id,
+            sampling_session_seq_id=holder.session.next_sampling_session_seq_id(),
+            **address,
+        )
     except FeatureMissingError:
         return None
-    if not isinstance(reply.sampling_session_id, str):
+    if not reply.sampling_session_id:
         raise TinkerError("The server opened a sampling session without an id.")
     return reply.sampling_session_id

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from difflib import get_close_matches
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from tinker_api import operations as api
+from tinker_api.operations import Operation
+
 from tinker_ext import paths
-from tinker_ext._wire.dialects import Dialect
+from tinker_ext._wire.dialect import Dialect
 from tinker_ext._wire.json_codec import check_json
 from tinker_ext.clients import endings, journaling, models
 from tinker_ext.clients.arguments import (
@@ -21,17 +26,18 @@ from tinker_ext.clients.arguments import (
 )
 from tinker_ext.clients.handles import trust
 from tinker_ext.clients.journaling import Resumption
-from tinker_ext.clients.lookups import copy_weights
-from tinker_ext.clients.losses import LossHandle, LossShelf, PerDatumLossFn
+from tinker_ext.clients.losses import LossHandle, LossRegistry, PerDatumLossFn
 from tinker_ext.clients.opening import concealed, older_arguments, open_workspace
-from tinker_ext.clients.rest import RestClient
+from tinker_ext.clients.rest import RestClient, copy_weights
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.training import TrainingClient
+from tinker_ext.clients.twins import async_form, awaited, blocking
 from tinker_ext.clients.watching import BudgetLike, PricesLike, RunLogLike, put_watchers
 from tinker_ext.config import Config
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.core.in_flight import PendingOperation, QueueObserver
 from tinker_ext.core.retry_config import RetryConfig
+from tinker_ext.core.server import prepare
 from tinker_ext.core.session import FINISH_REASONS, SessionOptions
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import InvalidInputError
@@ -134,22 +140,22 @@ class ServiceClient:
         )
         if journal is not None:
             journaling.follow(self._workspace, journal)
-        self._losses = LossShelf(self._workspace)
+        self._losses = LossRegistry(self._workspace)
         endings.watch(self._workspace)
         self._abandoned = weakref.finalize(self, endings.abandon, self._workspace)
         self._abandoned.atexit = False
         self._workspace.owner = weakref.ref(self)
-        trust(self._workspace.link.base_url)
+        trust(self._workspace.server.base_url)
 
     def __repr__(self) -> str:
-        return f"ServiceClient(base_url={self._workspace.link.base_url!r})"
+        return f"ServiceClient(base_url={self._workspace.server.base_url!r})"
 
     def _repr_html_(self) -> str:
         from tinker_ext import displays
 
         workspace, ledger = self._workspace, self._workspace.watchers.ledger
         facts = [
-            ("server", workspace.link.base_url),
+            ("server", workspace.server.base_url),
             ("session", workspace.session.session_id),
             ("tokens used", None if ledger is None else f"{ledger.used.total:,}"),
             ("spent", None if ledger is None else ledger.cost),
@@ -164,8 +170,8 @@ class ServiceClient:
     @property
     def dialect(self) -> Dialect:
         """What the server speaks and lacks; asks it when nothing was sent yet."""
-        link = self._workspace.link
-        return link.dialect or self._workspace.submit(link.ready()).result()
+        server = self._workspace.server
+        return server.dialect or self._workspace.submit(server.ready()).result()
 
     @property
     def holder(self) -> Workspace:
@@ -177,20 +183,44 @@ class ServiceClient:
         """Id of the session; None before the first call that needs one."""
         return self._workspace.session.session_id
 
-    def get_server_capabilities(self) -> GetServerCapabilitiesResponse:
+    @blocking
+    def get_server_capabilities(self) -> Future[GetServerCapabilitiesResponse]:
         """The models the server offers."""
-        return self._workspace.submit(self._capabilities()).result()
+        return self._workspace.submit(self._workspace.call(api.GET_SERVER_CAPABILITIES, {}))
 
-    async def get_server_capabilities_async(self) -> GetServerCapabilitiesResponse:
-        """Async form of `get_server_capabilities`."""
-        return await self._workspace.submit(self._capabilities())
+    get_server_capabilities_async = async_form(get_server_capabilities)
 
-    async def _capabilities(self) -> GetServerCapabilitiesResponse:
-        await self._workspace.link.ready()
-        reply: GetServerCapabilitiesResponse = await self._workspace.link.ask(
-            "get_server_capabilities"
-        )
-        return reply
+    def call(
+        self, operation: str | Operation[Any, Any], /, **arguments: Any
+    ) -> AwaitableConcurrentFuture[Any]:
+        """Call any operation of the API, with this client's credential, lanes and retries.
+
+        Args:
+            operation: An operationId of the document, such as `list_training_runs`, or a row of
+                `tinker_api.operations`.
+            **arguments: Path, query and body of the operation by name.
+
+        Returns:
+            Future of the reply, a record of `tinker_api.models`; for an operation that answers
+            with a future, of its result.
+
+        Raises:
+            InvalidInputError: There is no such operation, or an argument does not fit the
+                document: an unknown name, a wrong type, a value that is not in a closed list.
+                Nothing was sent.
+
+        Example:
+            >>> from tinker_ext import ServiceClient
+            >>> with ServiceClient(base_url="embedded") as service:
+            ...     print(service.call("health_check").result().status)
+            ready
+        """
+        op = _row(operation)
+        prepare(op, arguments)
+        work = self._workspace.call(op, arguments, self._workspace.seconds())
+        return AwaitableConcurrentFuture(self._workspace.submit(work))
+
+    call_async = awaited(call)
 
     def get_console_url(self) -> str:
         """Page of the session in the web console, or of all sessions before there is one."""
@@ -212,12 +242,13 @@ class ServiceClient:
         Returns:
             A function that stops it.
         """
-        observers = self._workspace.link.book.observers
+        observers = self._workspace.server.in_flight.observers
         observers.append(observer)
         return lambda: observers.remove(observer)
 
     # -- training clients ------------------------------------------------------------------
 
+    @blocking
     def create_lora_training_client(
         self,
         base_model: str,
@@ -228,7 +259,7 @@ class ServiceClient:
         train_unembed: bool = True,
         user_metadata: dict[str, str] | None = None,
         optimizer: OptimizerConfig | None = None,
-    ) -> TrainingClient:
+    ) -> Future[TrainingClient]:
         """Make a new LoRA adapter of a base model and a client that trains it.
 
         Args:
@@ -250,28 +281,11 @@ class ServiceClient:
         lora = lora_config(rank, seed, train_mlp, train_attn, train_unembed)
         return self._workspace.submit(
             models.create(self._workspace, base_model, lora, user_metadata, optimizer)
-        ).result()
-
-    async def create_lora_training_client_async(
-        self,
-        base_model: str,
-        rank: int = 32,
-        seed: int | None = None,
-        train_mlp: bool = True,
-        train_attn: bool = True,
-        train_unembed: bool = True,
-        user_metadata: dict[str, str] | None = None,
-        optimizer: OptimizerConfig | None = None,
-    ) -> TrainingClient:
-        """Async form of `create_lora_training_client`."""
-        check_base_model(base_model)
-        check_metadata(user_metadata)
-        check_optimizer(optimizer)
-        lora = lora_config(rank, seed, train_mlp, train_attn, train_unembed)
-        return await self._workspace.submit(
-            models.create(self._workspace, base_model, lora, user_metadata, optimizer)
         )
 
+    create_lora_training_client_async = async_form(create_lora_training_client)
+
+    @blocking
     def create_training_client_from_state(
         self,
         path: str,
@@ -279,7 +293,7 @@ class ServiceClient:
         user_metadata: dict[str, str] | None = None,
         weights_access_token: str | None = None,
         optimizer: OptimizerConfig | None = None,
-    ) -> TrainingClient:
+    ) -> Future[TrainingClient]:
         """Continue from a saved state with a new optimizer.
 
         Args:
@@ -294,44 +308,26 @@ class ServiceClient:
         """
         return self._workspace.submit(
             self._from_state(path, base_model, user_metadata, weights_access_token, optimizer)
-        ).result()
-
-    async def create_training_client_from_state_async(
-        self,
-        path: str,
-        base_model: str | None = None,
-        user_metadata: dict[str, str] | None = None,
-        weights_access_token: str | None = None,
-        optimizer: OptimizerConfig | None = None,
-    ) -> TrainingClient:
-        """Async form of `create_training_client_from_state`."""
-        return await self._workspace.submit(
-            self._from_state(path, base_model, user_metadata, weights_access_token, optimizer)
         )
 
+    create_training_client_from_state_async = async_form(create_training_client_from_state)
+
+    @blocking
     def create_training_client_from_state_with_optimizer(
         self,
         path: str,
         base_model: str | None = None,
         user_metadata: dict[str, str] | None = None,
         weights_access_token: str | None = None,
-    ) -> TrainingClient:
+    ) -> Future[TrainingClient]:
         """Continue from a saved state, its optimizer included."""
         return self._workspace.submit(
             self._from_state(path, base_model, user_metadata, weights_access_token, None, True)
-        ).result()
-
-    async def create_training_client_from_state_with_optimizer_async(
-        self,
-        path: str,
-        base_model: str | None = None,
-        user_metadata: dict[str, str] | None = None,
-        weights_access_token: str | None = None,
-    ) -> TrainingClient:
-        """Async form of `create_training_client_from_state_with_optimizer`."""
-        return await self._workspace.submit(
-            self._from_state(path, base_model, user_metadata, weights_access_token, None, True)
         )
+
+    create_training_client_from_state_with_optimizer_async = async_form(
+        create_training_client_from_state_with_optimizer
+    )
 
     def _from_state(
         self,
@@ -361,9 +357,10 @@ class ServiceClient:
             with_optimizer=with_optimizer,
         )
 
+    @blocking
     def resume(
         self, *, reattach: bool = True, user_metadata: dict[str, str] | None = None
-    ) -> Resumption | None:
+    ) -> Future[Resumption | None]:
         """Go on with the run that the journal tells about.
 
         The model on the server is used again where the server still has it; requests that were
@@ -379,15 +376,9 @@ class ServiceClient:
         """
         check_metadata(user_metadata)
         work = journaling.resume(self._workspace, reattach, user_metadata)
-        return self._workspace.submit(work).result()
+        return self._workspace.submit(work)
 
-    async def resume_async(
-        self, *, reattach: bool = True, user_metadata: dict[str, str] | None = None
-    ) -> Resumption | None:
-        """Async form of `resume`."""
-        check_metadata(user_metadata)
-        work = journaling.resume(self._workspace, reattach, user_metadata)
-        return await self._workspace.submit(work)
+    resume_async = async_form(resume)
 
     def complete_step(self, step: int, notes: Mapping[str, Any] | None = None) -> None:
         """Wait for the training calls of a step and write down in the journal that it is complete.
@@ -405,13 +396,14 @@ class ServiceClient:
 
     # -- sampling clients ------------------------------------------------------------------
 
+    @blocking
     def create_sampling_client(
         self,
         model_path: str | None = None,
         base_model: str | None = None,
         retry_config: RetryConfig | None = None,
         record_stability_info: bool = False,
-    ) -> SamplingClient:
+    ) -> APIFuture[SamplingClient]:
         """Make a client that samples from saved weights or a base model.
 
         Args:
@@ -429,23 +421,9 @@ class ServiceClient:
             base_model=base_model,
             retry_config=retry_config,
             record_stability_info=record_stability_info,
-        ).result()
-
-    async def create_sampling_client_async(
-        self,
-        model_path: str | None = None,
-        base_model: str | None = None,
-        retry_config: RetryConfig | None = None,
-        record_stability_info: bool = False,
-    ) -> SamplingClient:
-        """Async form of `create_sampling_client`."""
-        return await SamplingClient.create(
-            self._workspace,
-            model_path=model_path,
-            base_model=base_model,
-            retry_config=retry_config,
-            record_stability_info=record_stability_info,
         )
+
+    create_sampling_client_async = async_form(create_sampling_client)
 
     # -- other -----------------------------------------------------------------------------
 
@@ -476,24 +454,24 @@ class ServiceClient:
         self,
         path: str,
         *,
+        project_id: str | None = None,
         ttl_seconds: int | None = None,
         weights_access_token: str | None = None,
     ) -> AwaitableConcurrentFuture[str]:
-        """Copy weights into the project of this session; the future gives the new path.
+        """Copy weights into a project; the future gives the new path.
+
+        Args:
+            path: What `save_state` or `save_weights_for_sampler` returned.
+            project_id: Where to; the project of this client, or TINKER_PROJECT_ID, by default.
+            ttl_seconds: Life of the copy; None keeps it.
+            weights_access_token: Token for weights of somebody else.
 
         Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
+            InvalidInputError: An argument is wrong, or no project is given; nothing was sent.
         """
+        project = project_id or self._workspace.session.project_id
         return AwaitableConcurrentFuture(
-            self._workspace.submit(
-                copy_weights(
-                    self._workspace,
-                    path,
-                    ttl_seconds=ttl_seconds,
-                    weights_access_token=weights_access_token,
-                    into_session=True,
-                )
-            )
+            copy_weights(self._workspace, path, project, ttl_seconds, weights_access_token)
         )
 
     # -- end -------------------------------------------------------------------------------
@@ -536,3 +514,21 @@ class ServiceClient:
         traceback: TracebackType | None,
     ) -> None:
         await self.close(endings.status_of(exc_value), endings.detail_of(exc_value))
+
+
+def _row(operation: str | Operation[Any, Any]) -> Operation[Any, Any]:
+    """The row of an operationId.
+
+    Raises:
+        InvalidInputError: There is not one.
+    """
+    if isinstance(operation, Operation):
+        return operation
+    found = api.OPERATIONS.get(operation) if isinstance(operation, str) else None
+    if found is None:
+        close = get_close_matches(str(operation), api.OPERATIONS, 3)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise InvalidInputError(
+            f"There is no operation {operation!r}{hint} (all: {', '.join(sorted(api.OPERATIONS))})"
+        )
+    return found

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from tinker_ext._wire.dialects import Dialect, Wire
+from tinker_api.operations import Operation
+
+from tinker_ext._wire.dialect import Dialect, Wire
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.payload import Payload, small
 from tinker_ext.batch import custom_loss
@@ -16,8 +18,8 @@ from tinker_ext.batch.merge import merge, trained_positions
 from tinker_ext.batch.sizes import datum_size
 from tinker_ext.clients.chunks import ForwardChunk, filler, forward_chunks
 from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
-from tinker_ext.core.posts import MakePayload, Ticket
-from tinker_ext.core.training_queue import Turns
+from tinker_ext.core.server import prepare
+from tinker_ext.core.training_queue import MakePayload, QueuedCall, TrainingQueue
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.datum import Datum
@@ -42,11 +44,11 @@ class Submission:
     def __init__(self, workspace: Workspace, model_id: str) -> None:
         self._workspace = workspace
         self._model_id = model_id
-        self.turns = Turns(workspace.link, model_id, filler(model_id))
-        self.turns.owner = workspace.owner
-        workspace.add_turns(self.turns)
+        self.queue = TrainingQueue(workspace.server, model_id, filler(model_id))
+        self.queue.owner = workspace.owner
+        workspace.add_queue(self.queue)
 
-    def _reserve(self, operation: str, data: Sequence[Datum] = ()) -> Ticket:
+    def _reserve(self, operation: str, data: Sequence[Datum] = ()) -> QueuedCall:
         if _losing.get() is self:
             raise InvalidInputError(
                 "A custom loss function must not call its own training client: the call would "
@@ -56,39 +58,39 @@ class Submission:
         workspace.open()
         watch = workspace.watchers.begin_training(operation, self._model_id, data)
         try:
-            ticket = self.turns.reserve(operation, workspace.runtime.time(), workspace.seconds())
+            call = self.queue.reserve(operation, workspace.runtime.time(), workspace.seconds())
         except BaseException:
             watch.drop()
             raise
-        watch.follow(ticket.entry, ticket.result)
-        return ticket
+        watch.follow(call.entry, call.result)
+        return call
 
     def send(
         self,
-        operation: str,
-        body: Mapping[str, Any],
+        op: Operation[Any, Any],
         convert: Callable[[Any], Any] | None = None,
+        **arguments: Any,
     ) -> AwaitableConcurrentFuture[Any]:
         """Send a small body.
 
         Args:
-            operation: Operation name.
-            body: JSON body without its seq_id.
+            op: Row of the generated table.
             convert: Turns the result into what the user gets.
+            **arguments: Fields of the body by name, without its seq_id.
         """
-        head = dumps(body)
-        return self.send_late(operation, lambda: small(operation, head), convert)
+        head = dumps(prepare(op, {"model_id": self._model_id, **arguments}).body)
+        return self.send_late(op, lambda: small(op.name, head), convert)
 
     def send_late(
         self,
-        operation: str,
+        op: Operation[Any, Any],
         make: Callable[[], Payload],
         convert: Callable[[Any], Any] | None = None,
     ) -> AwaitableConcurrentFuture[Any]:
         """Send a body that is written when it leaves, once: a retry sends the same."""
-        ticket = self._reserve(operation)
+        call = self._reserve(op.name)
         combine = None if convert is None else (lambda values: convert(values[0]))
-        return AwaitableConcurrentFuture(self.turns.arm(ticket, [lambda _: make()], combine))
+        return AwaitableConcurrentFuture(self.queue.arm(call, [lambda _: make()], combine))
 
     # -- forward ---------------------------------------------------------------------------
 
@@ -101,16 +103,16 @@ class Submission:
         forward_only: bool,
     ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
         """Check, split and encode a batch in the caller's thread, and let it leave."""
-        dialect = self._dialect()
+        dialect = self.dialect()
         check_batch(data, loss_fn, loss_fn_config, finite=dialect.wire is Wire.JSON)
-        ticket = self._reserve("forward" if forward_only else "forward_backward", data)
+        call = self._reserve("forward" if forward_only else "forward_backward", data)
         try:
             makers = self._chunks(data, loss_fn, loss_fn_config, forward_only, dialect)
             _encode_all(makers, dialect.wire)
         except BaseException:
-            self.turns.drop(ticket)
+            self.queue.drop(call)
             raise
-        return AwaitableConcurrentFuture(self._arm(ticket, makers))
+        return AwaitableConcurrentFuture(self._arm(call, makers))
 
     async def forward_async(
         self,
@@ -121,10 +123,10 @@ class Submission:
         forward_only: bool,
     ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
         """The same as `forward`, encoding large batches beside the caller's loop."""
-        known = self._workspace.link.dialect
+        known = self._workspace.server.dialect
         finite = known is not None and known.wire is Wire.JSON
         check_batch(data, loss_fn, loss_fn_config, finite=finite)
-        ticket = self._reserve("forward" if forward_only else "forward_backward", data)
+        call = self._reserve("forward" if forward_only else "forward_backward", data)
         try:
             dialect = known or await self._dialect_async()
             makers = self._chunks(data, loss_fn, loss_fn_config, forward_only, dialect)
@@ -132,15 +134,15 @@ class Submission:
                 _roughly_bytes(data), _encode_all, makers, dialect.wire
             )
         except BaseException:
-            self.turns.drop(ticket)
+            self.queue.drop(call)
             raise
-        return AwaitableConcurrentFuture(self._arm(ticket, makers))
+        return AwaitableConcurrentFuture(self._arm(call, makers))
 
     def _arm(
-        self, ticket: Ticket, makers: Sequence[ForwardChunk]
+        self, call: QueuedCall, makers: Sequence[ForwardChunk]
     ) -> LightFuture[ForwardBackwardOutput]:
         plain: Sequence[MakePayload] = makers
-        return self.turns.arm(ticket, plain, _merging(makers))
+        return self.queue.arm(call, plain, _merging(makers))
 
     def _chunks(
         self,
@@ -157,17 +159,18 @@ class Submission:
             loss_fn_config,
             forward_only=forward_only,
             dialect=dialect,
-            config=self._workspace.link.config,
+            config=self._workspace.server.config,
         )
 
-    def _dialect(self) -> Dialect:
-        known = self._workspace.link.dialect
+    def dialect(self) -> Dialect:
+        """What the server speaks; asks it when nothing was sent yet."""
+        known = self._workspace.server.dialect
         if known is not None:
             return known
-        return self._workspace.submit(self._workspace.link.ready()).result()
+        return self._workspace.submit(self._workspace.server.ready()).result()
 
     async def _dialect_async(self) -> Dialect:
-        return await self._workspace.submit(self._workspace.link.ready())
+        return await self._workspace.submit(self._workspace.server.ready())
 
     # -- custom loss -----------------------------------------------------------------------
 
@@ -180,7 +183,7 @@ class Submission:
         """Forward, the user's function, backward; waits in the caller's thread for the first."""
         first, second = self._reserve_custom(data)
         try:
-            forward = self._arm(first, self._linear(data, self._dialect())).result()
+            forward = self._arm(first, self._linear(data, self.dialect())).result()
             return self._arm_custom(second, data, function, backend, forward)
         except BaseException:
             self._drop(first, second)
@@ -195,7 +198,7 @@ class Submission:
         """Async form of `custom`; the user's function runs on the caller's loop."""
         first, second = self._reserve_custom(data)
         try:
-            dialect = self._workspace.link.dialect or await self._dialect_async()
+            dialect = self._workspace.server.dialect or await self._dialect_async()
             forward = await self._arm(first, self._linear(data, dialect))
             return self._arm_custom(second, data, function, backend, forward)
         except BaseException:
@@ -206,19 +209,19 @@ class Submission:
         reduced = custom_loss.forward_data(data)
         return self._chunks(reduced, "cross_entropy", None, True, dialect)
 
-    def _reserve_custom(self, data: Sequence[Datum]) -> tuple[Ticket, Ticket]:
+    def _reserve_custom(self, data: Sequence[Datum]) -> tuple[QueuedCall, QueuedCall]:
         """Both places at once, so that nothing comes between the two requests' order."""
         check_batch(data, "cross_entropy")
         first = self._reserve("forward", data)
         try:
             return first, self._reserve("forward_backward", data)
         except BaseException:
-            self.turns.drop(first)
+            self.queue.drop(first)
             raise
 
     def _arm_custom(
         self,
-        ticket: Ticket,
+        call: QueuedCall,
         data: Sequence[Datum],
         function: custom_loss.CustomLossFn,
         backend: custom_loss.Backend,
@@ -230,19 +233,19 @@ class Submission:
         finally:
             _losing.reset(inside)
         linear = custom_loss.backward_data(data, evaluation.gradients)
-        chunks = self._chunks(linear, "cross_entropy", None, False, self._dialect())
+        chunks = self._chunks(linear, "cross_entropy", None, False, self.dialect())
         makers: Sequence[MakePayload] = chunks
         merged = _merging(chunks)
 
         def combine(values: list[Any]) -> ForwardBackwardOutput:
             return custom_loss.with_custom_loss(merged(values), evaluation)
 
-        return AwaitableConcurrentFuture(self.turns.arm(ticket, makers, combine))
+        return AwaitableConcurrentFuture(self.queue.arm(call, makers, combine))
 
-    def _drop(self, *tickets: Ticket) -> None:
-        for ticket in tickets:
-            if ticket.makers is None:
-                self.turns.drop(ticket)
+    def _drop(self, *calls: QueuedCall) -> None:
+        for call in calls:
+            if call.makers is None:
+                self.queue.drop(call)
 
 
 def _merging(makers: Sequence[ForwardChunk]) -> Callable[[list[Any]], ForwardBackwardOutput]:

@@ -6,9 +6,10 @@ import warnings
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import attrs
+from tinker_api import operations as api
 
 from tinker_ext import paths
-from tinker_ext._wire import requests
+from tinker_ext._wire.dialect import Ability
 from tinker_ext.batch import custom_loss
 from tinker_ext.clients import weights
 from tinker_ext.clients.arguments import (
@@ -18,6 +19,7 @@ from tinker_ext.clients.arguments import (
     external_weights,
     loss_function,
     named_sampler,
+    step_fields,
     step_params,
 )
 from tinker_ext.clients.losses import LossHandle
@@ -26,7 +28,7 @@ from tinker_ext.clients.submission import LossConfig, Submission
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.core.in_flight import PendingOperation, PendingOperations
 from tinker_ext.core.retry_config import RetryConfig
-from tinker_ext.core.training_queue import Turns
+from tinker_ext.core.training_queue import TrainingQueue
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse, SaveWeightsResponse
 from tinker_ext.types.datum import Datum
@@ -71,7 +73,7 @@ class TrainingClient:
         self._model_seq_id = model_seq_id
         self.model_id = model_id
         self._submission = Submission(holder, model_id)
-        holder.link.book.listen(model_id, self)
+        holder.server.in_flight.listen(model_id, self)
 
     def __repr__(self) -> str:
         return f"TrainingClient(model_id={self.model_id!r})"
@@ -79,7 +81,7 @@ class TrainingClient:
     def _repr_html_(self) -> str:
         from tinker_ext import displays
 
-        facts = [("model", self.model_id), ("server", self._holder.link.base_url)]
+        facts = [("model", self.model_id), ("server", self._holder.server.base_url)]
         return displays.card("TrainingClient", facts, displays.pending(self.pending()))
 
     @property
@@ -88,9 +90,9 @@ class TrainingClient:
         return self._model_seq_id
 
     @property
-    def turns(self) -> Turns:
+    def queue(self) -> TrainingQueue:
         """The order in which the requests of this client leave."""
-        return self._submission.turns
+        return self._submission.queue
 
     # -- training --------------------------------------------------------------------------
 
@@ -214,7 +216,7 @@ class TrainingClient:
             InvalidInputError: An argument is wrong; nothing was sent.
         """
         params = step_params(optim_params, adam_params)
-        return self._submission.send("optim_step", requests.optim_step(self.model_id, params))
+        return self._submission.send(api.OPTIM_STEP, **step_fields(params))
 
     async def optim_step_async(
         self, optim_params: OptimParams | None = None, *, adam_params: AdamParams | None = None
@@ -246,10 +248,14 @@ class TrainingClient:
             InvalidInputError: An argument is wrong; nothing was sent.
         """
         check_name(name)
-        check_ttl(ttl_seconds)
         check_metadata(user_metadata)
-        body = requests.save_weights(self.model_id, name, ttl_seconds, overwrite, user_metadata)
-        return self._submission.send("save_weights", body)
+        return self._submission.send(
+            api.SAVE_WEIGHTS,
+            path=name,
+            overwrite=overwrite,
+            user_metadata=user_metadata,
+            **self._life(ttl_seconds),
+        )
 
     async def save_state_async(
         self,
@@ -305,12 +311,14 @@ class TrainingClient:
             InvalidInputError: An argument is wrong; nothing was sent.
         """
         check_name(name)
-        check_ttl(ttl_seconds)
         check_metadata(user_metadata)
-        body = requests.save_weights_for_sampler(
-            self.model_id, name=name, ttl_seconds=ttl_seconds, user_metadata=user_metadata
+        return self._submission.send(
+            api.SAVE_WEIGHTS_FOR_SAMPLER,
+            named_sampler,
+            path=name,
+            user_metadata=user_metadata,
+            **self._life(ttl_seconds),
         )
-        return self._submission.send("save_weights_for_sampler", body, named_sampler)
 
     async def save_weights_for_sampler_async(
         self,
@@ -338,11 +346,13 @@ class TrainingClient:
             InvalidInputError: An argument is wrong; nothing was sent.
         """
         check_name(name)
-        check_ttl(ttl_seconds)
-        body = requests.save_weights_external(
-            self.model_id, name, ttl_seconds, age_encryption_recipients
+        return self._submission.send(
+            api.SAVE_WEIGHTS_EXTERNAL,
+            external_weights,
+            path=name,
+            age_encryption_recipients=age_encryption_recipients,
+            **self._life(ttl_seconds),
         )
-        return self._submission.send("save_weights_external", body, external_weights)
 
     async def save_weights_external_async(
         self,
@@ -430,9 +440,7 @@ class TrainingClient:
         return await self._holder.submit(self._info())
 
     async def _info(self) -> GetInfoResponse:
-        reply: GetInfoResponse = await self._holder.link.ask(
-            "get_info", {"model_id": self.model_id, "type": "get_info"}
-        )
+        reply = await self._holder.server.call(api.GET_INFO, model_id=self.model_id)
         data = reply.model_data
         if data is not None and data.tokenizer_id:
             short = attrs.evolve(data, tokenizer_id=data.tokenizer_id.split(":", 1)[0])
@@ -463,6 +471,14 @@ class TrainingClient:
 
     def get_telemetry(self) -> None:
         """Nothing: telemetry is an observer of the connection here."""
+
+    def _life(self, ttl_seconds: int | None) -> dict[str, Any]:
+        """The life of a checkpoint as an argument; None keeps it and is not sent."""
+        check_ttl(ttl_seconds)
+        if ttl_seconds is None:
+            return {}
+        self._submission.dialect().require(Ability.CHECKPOINT_TTL)
+        return {"ttl_seconds": ttl_seconds}
 
     # -- how calls leave -------------------------------------------------------------------
 

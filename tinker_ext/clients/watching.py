@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tinker_api import operations as api
+
 from tinker_ext._transport import LoggingObserver
-from tinker_ext.core.link import SDK_VERSION
+from tinker_ext._wire.dialect import Ability
+from tinker_ext.core.server import SDK_VERSION, prepare
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import ConfigurationError
 from tinker_ext.observe.callback import Callback, EventCallback
@@ -46,8 +49,8 @@ def put_watchers(
     Raises:
         ConfigurationError: The budget, the price table or the run log is none.
     """
-    observers, watchers = workspace.link.observers, workspace.watchers
-    _show_log(workspace.link.config.log_level)
+    observers, watchers = workspace.server.observers, workspace.watchers
+    _show_log(workspace.server.config.log_level)
     if logging.getLogger("tinker_ext").isEnabledFor(logging.DEBUG):
         observers.add(LoggingObserver())
     if on_event is not None:
@@ -62,7 +65,7 @@ def put_watchers(
             watchers.ledger = share_ledger(workspace.member, watchers.ledger)
         if run_log is not None:
             _record(workspace, run_log, watchers.ledger)
-    if is_wanted(telemetry, workspace.link.config, workspace.link.base_url):
+    if is_wanted(telemetry, workspace.server.config, workspace.server.base_url):
         _report(workspace)
 
 
@@ -118,26 +121,24 @@ def _record(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
     log = run_log if isinstance(run_log, RunLog) else RunLog(run_log)
     waits = Waits(log, workspace.runtime, workspace.watchers.live, ledger.totals)
     recorder = Recorder(log, ledger, waits)
-    workspace.link.observers.add(recorder)
+    workspace.server.observers.add(recorder)
     workspace.closers.append(recorder.aclose)
 
 
 def _report(workspace: Workspace) -> None:
-    from tinker_ext._wire.json_codec import dumps
-    from tinker_ext._wire.operations import operation
     from tinker_ext.observe.reporter import Reporter
 
-    link = workspace.link
-    op = operation("send_telemetry")
+    server = workspace.server
 
     async def send(body: Mapping[str, Any]) -> object:
         fields = dict(body)
-        if link.dialect is not None and link.dialect.era == "0.4.1":
+        dialect = server.dialect
+        if dialect is not None and not dialect.can(Ability.PROCESS_IDS):
             fields.pop("process_uuid")  # servers of the first era refuse what they do not know
-        return await link.send(op, dumps(fields))
+        return await server.send(api.SEND_TELEMETRY, prepare(api.SEND_TELEMETRY, fields))
 
     reporter = Reporter(send, workspace.runtime, sdk_version=SDK_VERSION)
-    link.observers.add(reporter)
+    server.observers.add(reporter)
 
     async def close() -> None:
         with contextlib.suppress(Exception):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from tinker_ext._wire import requests
+from tinker_api import operations as api
+
+from tinker_ext._wire.dialect import Ability
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.payload import Payload, small
 from tinker_ext.clients.arguments import check_retry_config, check_state_path
@@ -13,6 +15,7 @@ from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.submission import Submission
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.core.retry_config import RetryConfig
+from tinker_ext.core.server import prepare
 from tinker_ext.core.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -31,22 +34,25 @@ def load(
     """Load a saved state into a model.
 
     Raises:
-        InvalidInputError: The path is none, or leads to sampler weights.
+        InvalidInputError: The path is not one, or leads to sampler weights.
     """
     check_state_path(path)
+    if optimizer:
+        submission.dialect().require(Ability.OPTIMIZER_RESTORE)
 
     def make() -> Payload:
-        dialect = holder.link.dialect
-        body = requests.load_weights(
-            path,
-            optimizer=optimizer,
-            era=dialect.era if dialect is not None else "0.4.1",
-            model_id=model_id,
-            weights_access_token=weights_access_token,
-        )
-        return small("load_weights", dumps(body))
+        dialect = holder.server.dialect
+        told = dialect is not None and dialect.can(Ability.OPTIMIZER_RESTORE)
+        arguments = {
+            "model_id": model_id,
+            "path": path,
+            "weights_access_token": weights_access_token,
+            # Required by the second era, unknown to the first.
+            **({"optimizer": optimizer} if told else {}),
+        }
+        return small(api.LOAD_WEIGHTS.name, dumps(prepare(api.LOAD_WEIGHTS, arguments).body))
 
-    return submission.send_late("load_weights", make)
+    return submission.send_late(api.LOAD_WEIGHTS, make)
 
 
 def sampler_of_now(
@@ -60,7 +66,7 @@ def sampler_of_now(
     """Save the weights without a name and make a sampling client of them.
 
     Raises:
-        InvalidInputError: The retry configuration is none.
+        InvalidInputError: The retry configuration is not one.
     """
     check_retry_config(retry_config)
     if name is not None:
@@ -72,10 +78,11 @@ def sampler_of_now(
 
     def make() -> Payload:
         number = holder.session.next_sampling_session_seq_id()
-        body = requests.save_weights_for_sampler(model_id, sampling_session_seq_id=number)
-        return small("save_weights_for_sampler", dumps(body))
+        arguments = {"model_id": model_id, "sampling_session_seq_id": number}
+        return small(op.name, dumps(prepare(op, arguments).body))
 
-    saved = submission.send_late("save_weights_for_sampler", make).future()
+    op = api.SAVE_WEIGHTS_FOR_SAMPLER
+    saved = submission.send_late(op, make).future()
     work = _sampler_of(holder, model_id, saved, retry_config, record_stability_info)
     return AwaitableConcurrentFuture(holder.submit(work))
 

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
+from tinker_ext._transport import statuses
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import APIStatusError, RequestFailedError
 from tinker_ext.types.enums import QueueState, RequestErrorCategory
@@ -51,13 +52,13 @@ class QueueStateLogger(QueueStateObserver):
 
 def is_retryable_status_code(status_code: int) -> bool:
     """Whether a request that got this status may be sent again."""
-    return status_code in (408, 409, 429) or 500 <= status_code < 600
+    return statuses.passes(status_code) or status_code == statuses.CONFLICT
 
 
 def is_user_error(exception: BaseException) -> bool:
     """Whether the request itself is at fault, so that sending it again cannot help."""
     if isinstance(exception, APIStatusError):
-        return 400 <= exception.status_code < 500 and exception.status_code not in (408, 429)
+        return 400 <= exception.status_code < 500 and not statuses.passes(exception.status_code)
     return (
         isinstance(exception, RequestFailedError)
         and exception.category == RequestErrorCategory.User

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import orjson
+from tinker_api.operations import OPERATIONS
 
-from tinker_ext._wire.dialects import Wire, has_protobuf
-from tinker_ext._wire.operations import operation
-from tinker_ext._wire.records import decoder
+from tinker_ext._wire import results
+from tinker_ext._wire.dialect import Wire, has_protobuf
 from tinker_ext.clients.chunks import ForwardChunk
 from tinker_ext.conform.data import datum
 from tinker_ext.conform.reference import Floats, flat
@@ -145,13 +145,13 @@ class RawModel:
         """Decode a final answer; fails the check when it is an error."""
         if not answer.ok:
             fail(f"{name} failed: {answer}")
-        reader = decoder(str(operation(name).result))
+        op = OPERATIONS[name]
         if answer.content_type.startswith(_PROTO):
-            return reader.from_proto(answer.content)
+            return results.read_proto(op, answer.content)
         body = answer.object()
         if "error" in body:
             fail(f"{name} failed: {answer}")
-        return reader.from_json(body)
+        return results.read_json(op, body)
 
     def _data(
         self,

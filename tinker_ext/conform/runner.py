@@ -151,11 +151,11 @@ def _check_wires(subject: Subject) -> None:
         return  # each check will say what is wrong
     except Failed as failure:
         raise CannotJudge(
-            f"{subject.workspace.link.base_url} makes no model to try things on: {failure}"
+            f"{subject.workspace.server.base_url} makes no model to try things on: {failure}"
         ) from None
     if refused is not None and not all(a.status in (404, 405) for a in refused.values()):
         raise CannotJudge(
-            f"{subject.workspace.link.base_url} takes training bodies in neither wire: "
+            f"{subject.workspace.server.base_url} takes training bodies in neither wire: "
             + "; ".join(f"{name}: {answer}" for name, answer in refused.items())
         )
 

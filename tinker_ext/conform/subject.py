@@ -10,8 +10,7 @@ import numpy as np
 import orjson
 
 from tinker_ext._transport import Call, Lane, RetryRule
-from tinker_ext._wire.dialects import Dialect
-from tinker_ext._wire.operations import PREFIX
+from tinker_ext._wire.dialect import Dialect
 from tinker_ext.clients.rest import RestClient
 from tinker_ext.clients.service import ServiceClient
 from tinker_ext.conform.data import PROMPT, datum
@@ -28,6 +27,10 @@ RANK = 8
 SHOWN = 300
 LEFT_BEHIND = 20
 """Models in one session of a server that has no unload_model, as the hosted service has none."""
+
+
+PREFIX = "/api/v1/"
+"""In front of every path; the checks send requests that are not in the document, too."""
 
 
 class Subject:
@@ -130,7 +133,7 @@ class Subject:
         timeout: float | None = None,
     ) -> Answer:
         """Do what `call` does, on the core loop."""
-        reply = await self.workspace.link.connection.once(
+        reply = await self.workspace.server.connection.once(
             Call(
                 operation=path,
                 method=method,
@@ -199,7 +202,7 @@ class Subject:
 
     def poll(self, request_id: str) -> Answer:
         """Ask until there is an answer other than "not yet"."""
-        link = self.workspace.link
+        link = self.workspace.server
         end = link.runtime.time() + self.patience
         while True:
             answer = self.call("POST", "retrieve_future", {"request_id": request_id})

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import attrs
 
 from tinker_ext._transport import Observers
-from tinker_ext._transport.observe import QueueStateSeen
+from tinker_ext._transport.events import QueueStateSeen
 from tinker_ext.errors import ClientClosedError, DeadlineExceededError, StallError
 from tinker_ext.types.enums import QueueState
 
@@ -165,7 +165,7 @@ class Entry:
         return f"{self.operation} on {self.target or 'the server'}, {self.stage}"
 
 
-class Book:
+class InFlight:
     """All operations in flight of one client, with their observers and the watchdog.
 
     Args:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import orjson
+from tinker_api.errors import ApiError
+from tinker_api.models import FutureMetadataOnly, RequestFailedResponse, TryAgainResponse
+from tinker_api.operations import Operation
 
-from tinker_ext._reply_parts import ReplyParts
+from tinker_ext._transport import Reply, statuses
+from tinker_ext._wire import results
+from tinker_ext.core.server import unreadable
 from tinker_ext.errors import (
     APIResponseValidationError,
     FutureExpiredError,
@@ -16,18 +22,6 @@ from tinker_ext.errors import (
     TinkerError,
     error_for_status,
 )
-
-
-class Decoder(Protocol):
-    """Reads the result that the caller expects."""
-
-    name: str
-
-    def from_json(self, body: Any) -> Any:
-        """Build the result from decoded JSON; raises ValueError, KeyError or TypeError."""
-
-    def from_proto(self, content: bytes) -> Any:
-        """Build the result from protobuf bytes; raises ValueError."""
 
 
 @attrs.frozen
@@ -63,19 +57,14 @@ class Failed:
 
 @attrs.frozen
 class Expired:
-    """The server does not have the result (any more)."""
+    """The server does not have the result any more."""
 
     error: FutureExpiredError
 
 
 @attrs.frozen
-class BillingPause:
-    """The account cannot pay now; ask again in a while."""
-
-
-@attrs.frozen
-class RetryLater:
-    """The poll itself failed; ask again after a pause."""
+class FromElsewhere:
+    """The reply was not written by the server: a gateway's page, or nothing at all."""
 
     status: int
 
@@ -87,92 +76,78 @@ class Broken:
     error: APIResponseValidationError
 
 
-Outcome = Pending | MetadataOnly | Ready | Failed | Expired | BillingPause | RetryLater | Broken
+Outcome = Pending | MetadataOnly | Ready | Failed | Expired | FromElsewhere | Broken
 
+_FUTURE = re.compile(r"\b(future|promise|request)s?\b", re.IGNORECASE)
 _PROTOBUF = "application/x-protobuf"
-_BAD_BODY = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
+_BAD_BODY = (
+    ApiError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
 
 
-def parse(
-    status: int,
-    headers: Mapping[str, str],
-    content: bytes,
-    decoder: Decoder,
-    request_id: str,
-) -> Outcome:
-    """Decide what a reply to retrieve_future means.
+def parse(op: Operation[Any, Any], reply: Reply, request_id: str) -> Outcome:
+    """Decide what a reply to retrieve_future means, when the poll itself did not fail.
 
     Args:
-        status: HTTP status.
-        headers: Response headers with lower-case names.
-        content: Body, decompressed.
-        decoder: Reader of the result the caller expects.
+        op: The operation whose result is awaited.
+        reply: A reply with a status below 500 that is not a refusal for now (402, 429).
         request_id: The future asked for.
 
     Returns:
         One of the outcomes of this module; never raises for anything a server can send.
     """
-    if 200 <= status < 300:
-        return _success(status, headers, content, decoder, request_id)
-    if status == 408:
-        return _pending(_mapping(content))
-    if status in (404, 410):
-        return Expired(_expired(status, content, request_id))
-    if status == 402:
-        return BillingPause()
-    if status == 400:
-        return _refused(headers, content, request_id)
-    if status == 429 or status >= 500:
-        return RetryLater(status)
+    status = reply.status
+    if statuses.accepted(status):
+        return _success(op, reply, request_id)
+    body = _mapping(reply.content)
+    if status == statuses.NOT_YET:
+        return _pending(body or {})
+    if status == statuses.GONE:
+        return Expired(_expired(status, body or {}, request_id))
+    if body is None:
+        return FromElsewhere(status)
+    detail = body.get("detail", body.get("error"))
+    if status == 404 and isinstance(detail, str) and _is_about_future(detail, request_id):
+        return Expired(_expired(status, body, request_id))
+    if status == 400 and isinstance(detail, str):
+        # SkyRL reports a failed request this way; the message is all it says.
+        return Failed(RequestFailedError(detail, request_id, str(body.get("category", "unknown"))))
     return Failed(
         error_for_status(
-            status, content, headers, operation="retrieve_future", request_id=request_id
+            status,
+            reply.content,
+            reply.headers,
+            operation="retrieve_future",
+            request_id=request_id,
         )
     )
 
 
-def _success(
-    status: int,
-    headers: Mapping[str, str],
-    content: bytes,
-    decoder: Decoder,
-    request_id: str,
-) -> Outcome:
+def _success(op: Operation[Any, Any], reply: Reply, request_id: str) -> Outcome:
+    kind = reply.headers.get("content-type", "")
     try:
-        if _PROTOBUF in headers.get("content-type", ""):
-            return Ready(decoder.from_proto(content))
-        body = orjson.loads(content)
-        if isinstance(body, dict):
-            if body.get("type") == "try_again":
-                return _pending(body, immediate=True)
-            if body.get("status") == "complete_metadata":
-                return MetadataOnly(_size(body))
-            if "error" in body:
-                return Failed(_failure(body, request_id))
-        return Ready(decoder.from_json(body))
+        if _PROTOBUF in kind:
+            return Ready(results.read_proto(op, reply.content))
+        if "html" in kind:
+            return FromElsewhere(reply.status)
+        value = results.read_json(op, orjson.loads(reply.content))
     except _BAD_BODY as error:
-        return Broken(broken(status, headers, content, decoder.name, request_id, error))
-
-
-def broken(
-    status: int,
-    headers: Mapping[str, str],
-    content: bytes,
-    expected: str,
-    request_id: str | None,
-    cause: Exception,
-) -> APIResponseValidationError:
-    """The error for a reply that cannot be read, with the start of its body."""
-    said = content[:200].decode("utf-8", "replace")
-    why = str(cause)[:300]
-    error = APIResponseValidationError(
-        ReplyParts.of(status, headers, content[:2000], None),
-        said,
-        f"The reply does not read as {expected}: {type(cause).__name__}: {why}. "
-        f"It starts with {said!r}.",
-    )
-    error.__cause__ = cause
-    return error.with_context(request_id=request_id)
+        return Broken(unreadable(reply, op.result or op.name, request_id, error))
+    if isinstance(value, TryAgainResponse):
+        return _pending(value.to_dict(), immediate=True)
+    if isinstance(value, FutureMetadataOnly):
+        size: Any = value.response_payload_size
+        return MetadataOnly(size if type(size) is int and 0 <= size < 1 << 40 else 0)
+    if isinstance(value, RequestFailedResponse):
+        return Failed(_failure(value.to_dict(), request_id))
+    return Ready(value)
 
 
 def _pending(body: Mapping[str, Any], *, immediate: bool = False) -> Pending:
@@ -185,13 +160,8 @@ def _pending(body: Mapping[str, Any], *, immediate: bool = False) -> Pending:
     )
 
 
-def _size(body: Mapping[str, Any]) -> int:
-    size = body.get("response_payload_size")
-    return size if type(size) is int and 0 <= size < 1 << 40 else 0
-
-
 def _failure(body: Mapping[str, Any], request_id: str) -> RequestFailedError:
-    said = body["error"]
+    said = body.get("error")
     category = body.get("category")
     return RequestFailedError(
         said if isinstance(said, str) else "the server gave no reason",
@@ -200,31 +170,23 @@ def _failure(body: Mapping[str, Any], request_id: str) -> RequestFailedError:
     )
 
 
-def _refused(headers: Mapping[str, str], content: bytes, request_id: str) -> Outcome:
-    if not content:
-        # A 400 without a body comes from a proxy in between, not from the API.
-        return RetryLater(400)
-    body = _mapping(content)
-    detail = body.get("detail", body.get("error"))
-    if isinstance(detail, str):
-        # SkyRL reports a failed request this way; the message is all it says.
-        return Failed(RequestFailedError(detail, request_id, str(body.get("category", "unknown"))))
-    return Failed(
-        error_for_status(400, content, headers, operation="retrieve_future", request_id=request_id)
-    )
+def _is_about_future(detail: str, request_id: str) -> bool:
+    """Whether a 404 means the future itself, and not something that its request named."""
+    return request_id in detail or _FUTURE.search(detail) is not None
 
 
-def _expired(status: int, content: bytes, request_id: str) -> FutureExpiredError:
-    detail = _mapping(content).get("detail")
+def _expired(status: int, body: Mapping[str, Any], request_id: str) -> FutureExpiredError:
+    detail = body.get("detail")
     said = f": {detail}" if isinstance(detail, str) else ""
-    what = "no longer has" if status == 410 else "does not know"
+    what = "no longer has" if status == statuses.GONE else "does not know"
     error = FutureExpiredError(f"The server {what} the result of this request ({status}{said}).")
     return error.with_context(request_id=request_id)
 
 
-def _mapping(content: bytes) -> Mapping[str, Any]:
+def _mapping(content: bytes) -> Mapping[str, Any] | None:
+    """The JSON object of an error; None for anything else, which no Tinker server writes."""
     try:
         body = orjson.loads(content)
     except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
+        return None
+    return body if isinstance(body, dict) else None

@@ -1,42 +1,43 @@
-"""Waiting for a result: the long-poll loop around retrieve_future."""
+"""Waiting for a result: retrieve_future, asked by the retry loop until the result is there."""
 
 from __future__ import annotations
 
-import asyncio
+from typing import Any
+
+from tinker_api import operations as api
+from tinker_api.operations import Operation
 
 from tinker_ext._reply_parts import ReplyParts
-from tinker_ext._transport import Call, Fail, Lane, Reply, Retry, RetryRule, sent_of, verdict
-from tinker_ext._wire.dialects import Wire
+from tinker_ext._transport import (
+    Accept,
+    Attempts,
+    Call,
+    Fail,
+    LaneBusyError,
+    Reply,
+    Retry,
+    RetryRule,
+    Verdict,
+    sent_of,
+    statuses,
+)
+from tinker_ext._transport.retry import ACCEPT, back_off
+from tinker_ext._wire.dialect import Ability, Wire
 from tinker_ext._wire.json_codec import dumps
-from tinker_ext._wire.operations import OPERATIONS, Operation, operation
-from tinker_ext._wire.records import decoder, is_binary
 from tinker_ext.core import outcome as outcomes
 from tinker_ext.core.in_flight import Entry
-from tinker_ext.core.link import Link
-from tinker_ext.core.outcome import Decoder, Outcome
+from tinker_ext.core.outcome import Outcome
+from tinker_ext.core.server import Server
 from tinker_ext.errors import (
-    APIConnectionError,
     APIResponseValidationError,
     APITimeoutError,
-    BillingError,
     TinkerError,
     error_for_status,
 )
 
-_RETRIEVE = operation("retrieve_future")
-_PATH = _RETRIEVE.url_path()
-_PROTO = "application/x-protobuf"
 _ASK = b'{"request_id":%b}'
 _ASK_SIZE = b'{"request_id":%b,"allow_metadata_only":true}'
-
-_POLL_HEADERS = {
-    (op.request_type, binary): (
-        ("X-Tinker-Request-Type", op.request_type),
-        *((("Accept", _PROTO),) if binary else ()),
-    )
-    for op in OPERATIONS.values()
-    for binary in (False, True)
-}
+_headers: dict[tuple[str, bool], tuple[tuple[str, str], ...]] = {}
 
 HELD_SECONDS = 0.5
 """A pending answer that came sooner was not held by the server, so the next poll waits a bit."""
@@ -44,23 +45,21 @@ FIRST_PACE_SECONDS = 0.01
 LONGEST_PACE_SECONDS = 1.0
 BROKEN_POLLS = 3
 """An unreadable reply is asked for again this often: results can be fetched more than once."""
-EMPTY_400_POLLS = 3
-"""A 400 without a body comes from a proxy; the official client also asks four times in all."""
 
 
 async def wait_for(
-    link: Link,
+    server: Server,
     entry: Entry,
-    op: Operation,
+    op: Operation[Any, Any],
     request_id: str,
     *,
     roundtrip: float | None = None,
     metadata_only: bool = False,
-) -> object:
+) -> Any:
     """Poll until the result of a request is there.
 
     Args:
-        link: The server.
+        server: Where it was sent.
         entry: What users see of the wait; its deadline ends it.
         op: The operation that was accepted.
         request_id: Its future.
@@ -76,227 +75,203 @@ async def wait_for(
         DeadlineExceededError: The deadline of the entry passed.
         APIError: The server cannot be asked, or its reply cannot be read.
     """
-    poll = _Poll(link, entry, op, request_id, roundtrip, metadata_only)
-    queue = link.connection.queue(Lane.POLL)
+    poll = _Poll(server, entry, op, request_id, roundtrip, metadata_only)
     try:
-        while True:
-            # Thousands wait here, so it is done before anything of the poll itself is made.
-            if not queue.try_acquire():
-                try:
-                    await queue.acquire(deadline=entry.deadline)
-                except TimeoutError:
-                    raise poll.late() from None
-            answer = await poll.ask()
-            if isinstance(answer, outcomes.Ready):
-                return answer.value
-            if answer is not None:
-                await poll.after(answer)
+        await server.connection.send(poll, poll.make)
+        return poll.conclude()
     finally:
         poll.release()
 
 
-class _Poll:
+class _Poll(Attempts):
     """One wait: how often it asked, what it heard, how long to pause."""
 
     __slots__ = (
+        "_asked",
         "_broken",
-        "_decoder",
-        "_entry",
-        "_failures",
+        "_elsewhere_since",
+        "_failure",
         "_headers",
         "_held",
-        "_link",
-        "_loop",
         "_metadata_only",
         "_op",
         "_pace",
         "_request_id",
         "_roundtrip",
+        "_server",
         "_told_size",
+        "_value",
     )
 
     def __init__(
         self,
-        link: Link,
+        server: Server,
         entry: Entry,
-        op: Operation,
+        op: Operation[Any, Any],
         request_id: str,
         roundtrip: float | None,
         metadata_only: bool,
     ) -> None:
-        self._link = link
-        self._entry = entry
+        super().__init__(
+            api.RETRIEVE_FUTURE.name,
+            api.RETRIEVE_FUTURE.lane,
+            RetryRule.POLL,
+            entry.deadline,
+            server.poll_timing,
+            server.rng,
+        )
+        self.owner = entry
+        self._server = server
         self._op = op
         self._request_id = request_id
+        self._asked = dumps(request_id)
         self._roundtrip = roundtrip
-        dialect = link.dialect
-        modern = dialect is not None and dialect.era != "0.4.1"
-        self._metadata_only = metadata_only and modern
-        binary = dialect is not None and dialect.wire is Wire.PROTO and is_binary(op.result)
-        self._headers = _POLL_HEADERS[op.request_type, binary]
-        self._decoder: Decoder = decoder(op.result or "")
-        self._loop = asyncio.get_running_loop()
-        self._failures = 0
+        dialect = server.dialect
+        self._metadata_only = (
+            metadata_only and dialect is not None and dialect.can(Ability.RESULT_SIZES)
+        )
+        binary = dialect is not None and dialect.wire is Wire.PROTO and bool(op.accept)
+        headers = _headers.get((op.name, binary))
+        if headers is None:
+            headers = (("X-Tinker-Request-Type", op.request_type),)
+            if binary:
+                headers = (*headers, ("Accept", op.accept))
+            _headers[op.name, binary] = headers
+        self._headers = headers
         self._broken = 0
+        self._elsewhere_since: float | None = None
         self._pace = FIRST_PACE_SECONDS
         self._held = 0
         self._told_size = False
+        self._value: Any = None
+        self._failure: TinkerError | None = None
         entry.stage = "waiting"
         entry.attempt = 0
         entry.request_id = request_id
-        entry.moved = self._loop.time()
+        entry.moved = self.began
 
-    def late(self) -> TinkerError:
-        """The error for a wait whose deadline has passed."""
-        return self._entry.late(self._loop.time(), self._link.book.stall_seconds)
+    @property
+    def _entry(self) -> Entry:
+        assert isinstance(self.owner, Entry)
+        return self.owner
 
-    async def ask(self) -> Outcome | None:
-        """Make one poll with the slot that is held, and say what came.
-
-        Returns:
-            What the reply means, or None when there was none and the failure was waited out.
-        """
-        entry, connection = self._entry, self._link.connection
-        now = self._loop.time()
-        reply: Reply | None = None
-        error: Exception | None = None
-        try:
-            reply = await connection.once_held(Lane.POLL, self._call, deadline=entry.deadline)
-        except APITimeoutError as caught:
-            if sent_of(caught) is not False:
-                # Some servers hold a poll for minutes; hanging up is how one looks again.
-                return outcomes.Pending()
-            error = caught
-        except APIConnectionError as caught:
-            error = caught
-        if reply is not None and reply.status < 500 and reply.status not in (402, 409, 429):
-            connection.budget.note(Lane.POLL, ok=True, started=now)
-            self._failures = 0
-            self._pace_for(reply)
-            return await self._link.runtime.offload(
-                len(reply.content),
-                outcomes.parse,
-                reply.status,
-                reply.headers,
-                reply.content,
-                self._decoder,
-                self._request_id,
-            )
-        connection.budget.note(Lane.POLL, ok=reply is not None and reply.status < 500, started=now)
-        self._failures += 1
-        await self._back_off(reply, error)
-        return None
-
-    async def after(self, answer: Outcome) -> None:
-        """Do what an answer other than a result asks for, or raise."""
+    def make(self) -> Call:
+        """The next poll."""
         entry = self._entry
-        if isinstance(answer, outcomes.Pending):
-            now = self._loop.time()
-            self._link.book.report(entry, answer.queue_state, answer.reason, now)
-            if self._pace > FIRST_PACE_SECONDS or answer.immediate:
-                pause = self._pace * (0.5 + self._link.rng.random() / 2)
-                await asyncio.sleep(min(pause, max(0.0, entry.deadline - now)))
-        elif isinstance(answer, outcomes.MetadataOnly):
-            self.release()
-            if self._told_size:
-                raise self._told(_only_metadata())
-            self._told_size = True
-            await self._link.response_bytes.acquire(answer.size)
-            self._held = answer.size
-            self._metadata_only = False
-        elif isinstance(answer, (outcomes.Failed, outcomes.Expired)):
-            raise self._told(answer.error)
-        elif isinstance(answer, outcomes.Broken):
-            self._broken += 1
-            if self._broken >= BROKEN_POLLS:
-                raise self._told(answer.error)
-        else:
-            self._failures += 1
-            if self._failures > EMPTY_400_POLLS:
-                raise self._told(error_for_status(400))
-            await asyncio.sleep(self._pace)
-
-    def release(self) -> None:
-        """Give back the bytes that an announced result reserved."""
-        if self._held:
-            self._link.response_bytes.release(self._held)
-            self._held = 0
-
-    def _call(self) -> Call:
-        left = self._entry.deadline - self._loop.time()
+        left = entry.deadline - self.loop.time()
         if left <= 0:
-            raise self.late()
-        attempt = self._entry.attempt = self._entry.attempt + 1
+            raise self._late()
+        attempt = entry.attempt = entry.attempt + 1
         headers = (*self._headers, ("X-Tinker-Request-Iteration", str(attempt - 1)))
         if self._roundtrip is not None and attempt == 1:
             taken = ("X-Tinker-Create-Promise-Roundtrip-Time", f"{self._roundtrip:.6f}")
             headers = (*headers, taken)
-        name = dumps(self._request_id)
-        body = _ASK_SIZE % name if self._metadata_only else _ASK % name
         return Call(
-            operation=_RETRIEVE.name,
+            operation=self.operation,
             method="POST",
-            path=_PATH,
-            content=body,
+            path=api.RETRIEVE_FUTURE.path,
+            content=(_ASK_SIZE if self._metadata_only else _ASK) % self._asked,
             headers=headers,
-            lane=Lane.POLL,
-            timeout=min(self._link.config.poll_timeout, left),
+            lane=self.lane,
+            timeout=min(self._server.config.poll_timeout, left),
             retry=RetryRule.POLL,
         )
 
-    def _pace_for(self, reply: Reply) -> None:
+    async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
+        """Decide what follows from one poll."""
+        if reply is None:
+            if (
+                isinstance(error, APITimeoutError)
+                and not isinstance(error, LaneBusyError)
+                and sent_of(error) is not False
+            ):
+                # Some servers hold a poll for minutes; hanging up is how one looks again.
+                return Retry(0.0, "pending")
+            return self.by_table(None, error)
+        status = reply.status
+        if statuses.failed(status) or status in statuses.REFUSED_FOR_NOW:
+            return self.by_table(reply, None)
+        self._failures = 0
         if reply.elapsed >= HELD_SECONDS:
             self._pace = FIRST_PACE_SECONDS
         elif self._entry.attempt > 1:
             self._pace = min(LONGEST_PACE_SECONDS, self._pace * 1.5)
-
-    async def _back_off(self, reply: Reply | None, error: Exception | None) -> None:
-        decision = verdict(
-            RetryRule.POLL,
-            status=reply.status if reply is not None else None,
-            error=error,
-            headers=reply.headers if reply is not None else {},
-            attempt=self._failures,
-            sent=sent_of(error) if error is not None else None,
-            jitter=self._link.rng.random(),
+        answer = await self._server.runtime.offload(
+            len(reply.content), outcomes.parse, self._op, reply, self._request_id
         )
-        entry, budget = self._entry, self._link.connection.budget
-        if not isinstance(decision, Retry):
-            assert isinstance(decision, Fail)
-            raise self._told(self._final(reply, error))
-        if reply is not None and reply.status == 402 and self._paused_too_long():
-            raise self._told(self._final(reply, error))
-        if decision.sick:
-            ours = decision.source in ("immediate", "backoff")
-            await budget.wait_turn(
-                Lane.POLL, decision.delay, chosen_by_us=ours, deadline=entry.deadline
-            )
-        else:
-            left = max(0.0, entry.deadline - self._loop.time())
-            await asyncio.sleep(min(decision.delay, left))
+        if isinstance(answer, outcomes.Ready):
+            self._value = answer.value
+            return ACCEPT
+        return await self._not_ready(answer)
 
-    def _paused_too_long(self) -> bool:
-        dialect = self._link.dialect
-        limit = self._link.config.billing_pause
-        if dialect is not None:
-            limit = min(limit, dialect.config.billing_exception_max_pause_duration_sec)
-        return self._loop.time() - self._entry.moved >= limit
+    async def _not_ready(self, answer: Outcome) -> Verdict:
+        if not isinstance(answer, outcomes.FromElsewhere):
+            self._elsewhere_since = None
+        if isinstance(answer, outcomes.Pending):
+            now = self.loop.time()
+            self._server.in_flight.report(self._entry, answer.queue_state, answer.reason, now)
+            if self._pace > FIRST_PACE_SECONDS or answer.immediate:
+                return Retry(self._pace * (0.5 + self.rng.random() / 2), "pending")
+            return Retry(0.0, "pending")
+        if isinstance(answer, outcomes.MetadataOnly):
+            self.release()
+            if self._told_size:
+                self._failure = _only_metadata()
+                return Fail("final")
+            self._told_size = True
+            await self._server.response_bytes.acquire(answer.size)
+            self._held = answer.size
+            self._metadata_only = False
+            return Retry(0.0, "pending")
+        if isinstance(answer, (outcomes.Failed, outcomes.Expired)):
+            self._failure = answer.error
+            return Fail("final")
+        if isinstance(answer, outcomes.Broken):
+            self._broken += 1
+            self._failure = answer.error
+            if self._broken >= BROKEN_POLLS:
+                return Fail("final")
+            return back_off(self._broken, self.rng.random(), self.timing, unhealthy=False)
+        return self._from_elsewhere()
 
-    def _final(self, reply: Reply | None, error: Exception | None) -> TinkerError:
+    def _from_elsewhere(self) -> Verdict:
+        """A gateway's page says nothing about the request; it is asked again for a while."""
+        now = self.loop.time()
+        self._failures += 1
+        if self._elsewhere_since is None:
+            self._elsewhere_since = now
+        if now - self._elsewhere_since >= self.timing.window:
+            return Fail("final")
+        return back_off(self._failures, self.rng.random(), self.timing, unhealthy=False)
+
+    def conclude(self) -> Any:
+        """Return the result, or raise what the wait came to."""
+        if isinstance(self.verdict, Accept):
+            return self._value
+        if isinstance(self.verdict, Retry) and not self.out_of_funds():
+            raise self._late()
+        error: BaseException | None = self._failure or self.error
+        if error is None:
+            reply = self.reply
+            assert reply is not None
+            error = error_for_status(reply.status, reply.content, reply.headers)
         if isinstance(error, TinkerError):
-            return error
-        assert reply is not None
-        made = error_for_status(reply.status, reply.content, reply.headers)
-        assert isinstance(made, TinkerError | BillingError)
-        return made
+            error.with_context(
+                operation=self._op.name,
+                request_id=self._request_id,
+                attempts=self._entry.attempt,
+                elapsed=self.loop.time() - self._entry.started,
+            )
+        raise error
 
-    def _told(self, error: TinkerError) -> TinkerError:
-        return error.with_context(
-            operation=self._op.name,
-            request_id=self._request_id,
-            attempts=self._entry.attempt,
-            elapsed=self._loop.time() - self._entry.started,
-        )
+    def _late(self) -> TinkerError:
+        return self._entry.late(self.loop.time(), self._server.in_flight.stall_seconds)
+
+    def release(self) -> None:
+        """Give back the bytes that an announced result reserved."""
+        if self._held:
+            self._server.response_bytes.release(self._held)
+            self._held = 0
 
 
 def _only_metadata() -> APIResponseValidationError:

@@ -8,43 +8,51 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from weakref import WeakSet
 
+import attrs
+import numpy as np
+import orjson
+from tinker_api import operations as api
+
 from tinker_ext import forks
+from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._transport import (
+    Accept,
     AdaptiveLimit,
     Alarms,
+    Attempts,
     ByteBudget,
     Call,
     Connection,
-    Lane,
+    Fail,
     Reply,
     Retry,
     RetryRule,
     SampleLimit,
-    sent_of,
-    verdict,
+    Verdict,
+    retry,
+    statuses,
 )
-from tinker_ext._transport.observe import RetryScheduled
-from tinker_ext._wire import requests
-from tinker_ext._wire.json_codec import dumps
-from tinker_ext._wire.operations import operation
+from tinker_ext._transport.retry import ACCEPT, back_off
+from tinker_ext._wire.sample_body import PLAIN, SampleOptions, sample_body
 from tinker_ext.batch.sizes import prompt_size
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry
-from tinker_ext.core.link import Link
 from tinker_ext.core.polling import wait_for
-from tinker_ext.core.progress import Progress
-from tinker_ext.core.sample_queue import RoundRobin, Sample, Source
-from tinker_ext.core.sampled import finished, read_promise
+from tinker_ext.core.sample_queue import Progress, RoundRobin, Sample, Source
+from tinker_ext.core.server import Server, unreadable
 from tinker_ext.errors import (
     APIConnectionError,
+    APIResponseValidationError,
     FutureExpiredError,
+    NotFoundError,
+    RequestFailedError,
     TinkerError,
     error_for_status,
 )
+from tinker_ext.types.enums import RequestErrorCategory
+from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.sampling import SampleResponse
 
-_SAMPLE = operation("asample")
-_PATH = _SAMPLE.url_path()
 _HEADERS = (("X-Tinker-Sampling-Backpressure", "1"),)
 
 PAUSE_SECONDS = 1.0
@@ -52,6 +60,10 @@ LARGE_PAUSE_SECONDS = 5.0
 LARGE_BYTES = 131_072
 """After a 429 without a named delay: one second, five for a request above 128 KB."""
 
+SPREAD = 0.25
+"""Part of a shared pause that is added at random, so that samples do not come back in step."""
+EMPTY_400 = 3
+"""So often a 400 without a body is taken for a gateway's."""
 ARRIVALS = 1000
 """Samples taken in at once; more would hold up everything else on the loop for too long."""
 
@@ -63,11 +75,11 @@ class SamplePool:
     """All samples of one workspace.
 
     Args:
-        link: The server.
+        server: Where to.
     """
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, server: Server) -> None:
+        self.server = server
         self._closed: TinkerError | None = None
         self._shared_limit: SampleLimit | None = None
         self._start_empty()
@@ -75,20 +87,21 @@ class SamplePool:
         """Gives the client that ends all this when it is forgotten; a pending sample holds it."""
         self.on_cancelled: Callable[[str], object] | None = None
         """Called with the request id of a sample that was given up after it was accepted."""
-        link.book.add_queue(self._queued)
+        server.in_flight.add_queue(self._queued)
 
     def _start_empty(self) -> None:
+        config = self.server.config
         self._incoming: deque[Sample] = deque()
         self._lock = forks.lock()
         self._scheduled = False
         self._queue = RoundRobin()
         self._in_flight: dict[Sample, None] = {}
-        self._bytes = ByteBudget(self._link.config.sample_bytes_in_flight)
+        self.bytes = ByteBudget(config.sample_bytes_in_flight)
         self._alarms = Alarms()
-        self.limit = self._shared_limit or AdaptiveLimit(
-            cap=self._link.config.sample_concurrency, on_change=self.limit_changed
+        self.limit: SampleLimit = self._shared_limit or AdaptiveLimit(
+            cap=config.sample_concurrency, on_change=self.limit_changed
         )
-        self._most_polls = min(self._link.config.poll_connections, _spare_descriptors())
+        self._most_polls = min(config.poll_connections, _spare_descriptors())
         self._progresses: WeakSet[Progress] = WeakSet()
         self._shared_progress: Progress | None = None
 
@@ -122,7 +135,7 @@ class SamplePool:
             self._incoming.append(sample)
             wake, self._scheduled = not self._scheduled, True
         if wake:
-            self._link.runtime.call(self._pump)
+            self.server.runtime.call(self._pump)
         return result
 
     def _queued(self) -> Iterable[Entry]:
@@ -162,15 +175,15 @@ class SamplePool:
             if sample is None:
                 return
             self._in_flight[sample] = None
-            self._link.book.add(sample)
+            self.server.in_flight.add(sample)
             self._progress_of(sample.source).began(loop)
-            sample.task = self._link.runtime.spawn(self._run(sample))
+            sample.task = self.server.runtime.spawn(self._run(sample))
             # Not in the coroutine: one that is cancelled before its first step never runs at all.
             sample.task.add_done_callback(partial(self._end, sample))
 
     def _most_in_flight(self) -> int:
         """What the server takes, as far as it said and as far as was found out."""
-        dialect = self._link.dialect
+        dialect = self.server.dialect
         if dialect is None:
             return self.limit.value
         return min(self.limit.value, dialect.config.sample_max_concurrent_requests)
@@ -182,7 +195,7 @@ class SamplePool:
         self._in_flight.pop(sample, None)
         self._queue.ended(sample.source)
         self._progress_of(sample.source).ended()
-        self._link.book.discard(sample)
+        self.server.in_flight.discard(sample)
         sample.task = None
         if self._queue:
             self._refill(asyncio.get_running_loop())
@@ -193,8 +206,8 @@ class SamplePool:
             if source.retry is None and self._shared_progress is not None:
                 source.progress = self._shared_progress
                 return source.progress
-            patience: float | None = self._link.config.progress_timeout
-            dialect = self._link.dialect
+            patience: float | None = self.server.config.progress_timeout
+            dialect = self.server.dialect
             if dialect is not None and not dialect.config.sample_enable_stuck_detection:
                 patience = None
             elif source.retry is not None:
@@ -218,7 +231,7 @@ class SamplePool:
 
     def _expire(self, sample: Sample) -> None:
         now = asyncio.get_running_loop().time()
-        if sample.result.fail(sample.late(now, self._link.book.stall_seconds)):
+        if sample.result.fail(sample.late(now, self.server.in_flight.stall_seconds)):
             self._cancel(sample)
 
     def _cancel(self, sample: Sample) -> None:
@@ -234,44 +247,20 @@ class SamplePool:
                 self.on_cancelled(sample.request_id)
 
     async def _run(self, sample: Sample) -> None:
-        source = sample.source
-        tries = 0
+        """Submit a sample, and again as long as that is worth it."""
+        source, server = sample.source, self.server
         try:
             if source.prepare is not None:
                 await source.prepare()
-            while True:
-                try:  # no coroutine of its own: thousands are in here at a time
-                    request_id, sequence_ids, elapsed = await self._post(sample)
-                    known_size = None
-                    sample.request_id = request_id
-                    completions = source.completions
-                    if completions is not None:
-                        sample.stage = "waiting"
-                        known_size = await completions.wait(request_id)
-                    value = await wait_for(
-                        self._link,
-                        sample,
-                        _SAMPLE,
-                        request_id,
-                        roundtrip=elapsed,
-                        metadata_only=known_size is None,
-                    )
-                    assert isinstance(value, SampleResponse)
-                    if completions is not None:
-                        completions.fetched(request_id)
-                    value = finished(
-                        value, sample.prompt, sample.num_samples, sample.options, sequence_ids
-                    )
-                    break
-                except TinkerError as error:
-                    tries += 1
-                    if not _resubmits(sample, error, tries):
-                        raise
-                    if source.retry is not None:
-                        await asyncio.sleep(source.retry.delay(tries, self._link.rng.random()))
-                    sample.seq_id = sample.request_id = None  # a new request, a new number
+            submissions = _Submissions(self, sample)
+            await submissions.make()
+            if isinstance(submissions.verdict, Retry):
+                await retry.run(submissions, submissions.make, tokens=server.connection.tokens)
+            if submissions.error is not None:
+                raise submissions.error
             self._progress_of(source).moved(asyncio.get_running_loop().time())
-            sample.result.settle(value)
+            assert submissions.value is not None
+            sample.result.settle(submissions.value)
         except asyncio.CancelledError:
             sample.result.cancel()
         except TinkerError as error:
@@ -280,135 +269,49 @@ class SamplePool:
             sample.result.fail(error)
             raise
 
+    async def submit_once(self, sample: Sample) -> SampleResponse:
+        """Send a sample and wait for its result."""
+        request_id, sequence_ids, elapsed = await self._post(sample)
+        known_size = None
+        sample.request_id = request_id
+        completions = sample.source.completions
+        if completions is not None:
+            sample.stage = "waiting"
+            known_size = await completions.wait(request_id)
+        value = await wait_for(
+            self.server,
+            sample,
+            api.SAMPLE,
+            request_id,
+            roundtrip=elapsed,
+            metadata_only=known_size is None,
+        )
+        assert isinstance(value, SampleResponse)
+        if completions is not None:
+            completions.fetched(request_id)
+        return finished(value, sample.prompt, sample.num_samples, sample.options, sequence_ids)
+
     async def _post(self, sample: Sample) -> tuple[str, list[str] | None, float]:
         """Send a sample until the server takes it."""
-        link, loop = self._link, asyncio.get_running_loop()
-        connection = link.connection
-        backoff = connection.backoff
+        server = self.server
         sample.stage = "sending"
         source = sample.source
         if sample.seq_id is None and source.next_seq_id is not None:
             sample.seq_id = source.next_seq_id()
-        size = prompt_size(sample.prompt)
-        queue = connection.queue(Lane.SAMPLE)
-        failures = 0
-        while True:
-            if backoff.remaining() > 0:
-                await backoff.wait()
-            await self._bytes.acquire(size)
-            reply: Reply | None = None
-            error: APIConnectionError | None = None
-            started = loop.time()
-            try:
-                if not queue.try_acquire():
-                    await queue.acquire(deadline=sample.deadline)
-                reply = await connection.once_held(
-                    Lane.SAMPLE, partial(self._call, sample), deadline=sample.deadline
-                )
-            except APIConnectionError as caught:
-                error = caught
-            except TimeoutError:
-                raise sample.late(loop.time(), link.book.stall_seconds) from None
-            finally:
-                self._bytes.release(size)
-            sample.attempt += 1
-            if reply is not None and 200 <= reply.status < 300:
-                connection.budget.note(Lane.SAMPLE, ok=True, started=started)
-                self._progress_of(source).moved(started)
-                self.limit.accepted(in_flight=len(self._in_flight))
-                if source.completions is None:
-                    self._widen(connection)
-                return (*read_promise(reply), reply.elapsed)
-            failures += 1
-            await self._pause(sample, reply, error, started, failures, size)
+        post = _SamplePost(self, sample)
+        await server.connection.send(post, post.make)
+        reply = post.conclude()
+        self._progress_of(source).moved(post.began)
+        self.limit.accepted(in_flight=len(self._in_flight))
+        if source.completions is None:
+            self._widen(server.connection)
+        return (*read_promise(reply), reply.elapsed)
 
     def _widen(self, connection: Connection) -> None:
         """Give the polls more connections while more samples wait than the lane carries."""
-        queue = connection.queue(Lane.POLL)
+        queue = connection.queue(api.RETRIEVE_FUTURE.lane)
         if queue.waiting and queue.limit < self._most_polls:
             queue.resize(min(self._most_polls, len(self._in_flight)))
-
-    async def _pause(
-        self,
-        sample: Sample,
-        reply: Reply | None,
-        error: APIConnectionError | None,
-        started: float,
-        failures: int,
-        size: int,
-    ) -> None:
-        """Wait as a refused or failed attempt asks for, or raise what is final."""
-        link, loop = self._link, asyncio.get_running_loop()
-        connection = link.connection
-        status = reply.status if reply is not None else None
-        well = status is not None and status < 500
-        connection.budget.note(Lane.SAMPLE, ok=well, started=started)
-        decision = verdict(
-            RetryRule.DEDUPE,
-            status=status,
-            error=error,
-            headers=reply.headers if reply is not None else {},
-            attempt=failures,
-            sent=sent_of(error) if error is not None else None,
-            jitter=link.rng.random(),
-        )
-        retry = sample.source.retry
-        if not isinstance(decision, Retry) or not (retry is None or retry.resends(status, error)):
-            if error is not None:
-                final: TinkerError = error
-            else:
-                assert reply is not None
-                final = error_for_status(reply.status, reply.content, reply.headers)
-                final = link.missing(_SAMPLE, final) or final
-            raise final.with_context(
-                operation="asample", attempts=sample.attempt, elapsed=loop.time() - sample.started
-            )
-        delay = decision.delay
-        ours = decision.source in ("immediate", "backoff")
-        if ours and retry is not None:
-            delay, ours = retry.delay(failures, link.rng.random()), False
-        cause = str(status if error is None else type(error).__name__)
-        sample.retried(cause)
-        if connection.observers:
-            connection.observers.notice(
-                RetryScheduled(
-                    "asample", Lane.SAMPLE, failures, cause, delay, decision.source, sample.number
-                )
-            )
-        if status in (402, 429):
-            named = decision.source in ("retry-after-ms", "retry-after", "date", "billing")
-            pause = LARGE_PAUSE_SECONDS if size > LARGE_BYTES else PAUSE_SECONDS
-            pause = delay if named else pause
-            self.limit.refused(started=started, pause=pause, full=status == 429)
-            connection.backoff.pause(pause)
-            await self.limit.after_refusal(connection.backoff)
-        elif decision.sick:
-            await connection.budget.wait_turn(
-                Lane.SAMPLE, delay, chosen_by_us=ours, deadline=sample.deadline
-            )
-        else:
-            await asyncio.sleep(delay)
-
-    def _call(self, sample: Sample) -> Call:
-        source = sample.source
-        body = requests.sample(
-            source.address,
-            sample.seq_id,
-            sample.prompt,
-            sample.num_samples,
-            sample.params,
-            sample.options,
-        )
-        return Call(
-            operation="asample",
-            method="POST",
-            path=_PATH,
-            content=dumps(body),
-            headers=_HEADERS,
-            lane=Lane.SAMPLE,
-            timeout=self._link.seconds(_SAMPLE),
-            retry=RetryRule.DEDUPE,
-        )
 
     def close(self, error: TinkerError) -> None:
         """End all samples; on the loop."""
@@ -427,13 +330,250 @@ class SamplePool:
         self._queue = RoundRobin()
 
 
-def _resubmits(sample: Sample, error: TinkerError, tries: int) -> bool:
-    retry = sample.source.retry
-    if retry is None:
-        return isinstance(error, FutureExpiredError) and tries <= RESUBMITS
-    # Before a request is accepted the retry table has the last word on lost connections.
-    judged = isinstance(error, APIConnectionError) and sample.request_id is None
-    return not judged and retry.retries(error)
+class _SamplePost(Attempts):
+    """One sample on its way: sent until the server takes it."""
+
+    __slots__ = ("_empty", "_pool", "_sample", "_size", "_started", "_taken", "_was_refused")
+
+    def __init__(self, pool: SamplePool, sample: Sample) -> None:
+        server = pool.server
+        super().__init__(
+            sample.operation,
+            api.SAMPLE.lane,
+            RetryRule.DEDUPE,
+            sample.deadline,
+            server.sample_timing,
+            server.rng,
+        )
+        self.owner = sample
+        self._pool = pool
+        self._sample = sample
+        self._size = prompt_size(sample.prompt)
+        self._taken = False
+        self._was_refused = False
+        self._started = self.began
+        self._empty = 0
+        if sample.key is None:
+            sample.key = server.connection.new_key()
+
+    async def enter(self) -> None:
+        """Wait for the pause that everybody shares, and for bytes on their way."""
+        backoff = self._pool.server.connection.backoff
+        if self._was_refused:
+            self._was_refused = False
+            await self._pool.limit.after_refusal(backoff)
+        elif backoff.remaining() > 0:
+            await backoff.wait()
+        await self._pool.bytes.acquire(self._size)
+        self._taken = True
+        self._started = self.loop.time()
+
+    def leave(self) -> None:
+        """Give the bytes back."""
+        if self._taken:
+            self._taken = False
+            self._pool.bytes.release(self._size)
+
+    def make(self) -> Call:
+        """The next attempt."""
+        sample = self._sample
+        sample.attempt += 1
+        return Call(
+            operation=self.operation,
+            method="POST",
+            path=api.SAMPLE.path,
+            content=sample_body(
+                sample.source.address,
+                sample.seq_id,
+                sample.prompt,
+                sample.num_samples,
+                sample.params,
+                sample.options,
+            ),
+            headers=_HEADERS,
+            lane=self.lane,
+            timeout=self._pool.server.seconds(api.SAMPLE),
+            retry=RetryRule.DEDUPE,
+            idempotency_key=sample.key,
+        )
+
+    async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
+        """Decide what follows from one attempt."""
+        told = self.by_table(reply, error)
+        if reply is not None and reply.status == 400 and not reply.content:
+            self._empty += 1  # comes from a gateway; the official client also asks four times
+            if self._empty <= EMPTY_400:
+                return back_off(self._empty, self.rng.random(), self.timing, unhealthy=False)
+        if not isinstance(told, Retry):
+            return told
+        status = None if reply is None else reply.status
+        config = self._sample.source.retry
+        if config is not None:
+            if not config.resends(status, error):
+                return Fail("final")
+            if told.ours:
+                delay = config.delay(self._failures, self.rng.random())
+                told = Retry(delay, "configured", told.unhealthy)
+        if status in statuses.REFUSED_FOR_NOW:
+            return self._refused(told)
+        return told
+
+    def _refused(self, told: Retry) -> Verdict:
+        """Let everybody with this server and credential pause, and send less from now on."""
+        pause = told.delay
+        if not (told.named or told.source == "billing"):
+            pause = LARGE_PAUSE_SECONDS if self._size > LARGE_BYTES else PAUSE_SECONDS
+        full = self.reply is not None and self.reply.status == statuses.BUSY
+        self._pool.limit.refused(started=self._started, pause=pause, full=full)
+        self._was_refused = True
+        backoff = self._pool.server.connection.backoff
+        backoff.pause(pause)
+        return Retry(backoff.remaining() * (1.0 + SPREAD * self.rng.random()), told.source)
+
+    def conclude(self) -> Reply:
+        """Return the reply of an accepted sample, or raise what its sending came to."""
+        sample, server = self._sample, self._pool.server
+        if isinstance(self.verdict, Accept):
+            assert self.reply is not None
+            return self.reply
+        error = self.error
+        timed_out = isinstance(self.verdict, Retry) and self.delay() is None
+        if error is None and timed_out and not self.out_of_funds():
+            error = sample.late(self.loop.time(), server.in_flight.stall_seconds)
+        if error is None:
+            assert self.reply is not None
+            refusal = error_for_status(self.reply.status, self.reply.content, self.reply.headers)
+            error = server.missing(api.SAMPLE, refusal) or refusal
+        if isinstance(error, TinkerError):
+            error.with_context(
+                operation=self.operation,
+                attempts=sample.attempt,
+                elapsed=self.loop.time() - sample.started,
+            )
+        raise error
+
+
+class _Submissions(Attempts):
+    """One sample call: a request that expired, or failed on the server, is submitted anew."""
+
+    __slots__ = ("_pool", "_sample", "value")
+
+    def __init__(self, pool: SamplePool, sample: Sample) -> None:
+        server = pool.server
+        super().__init__(
+            sample.operation,
+            api.SAMPLE.lane,
+            RetryRule.ONCE,
+            sample.deadline,
+            server.poll_timing,
+            server.rng,
+        )
+        self._pool = pool
+        self._sample = sample
+        self.value: SampleResponse | None = None
+
+    async def make(self) -> None:
+        """Submit the sample once and take note of what came."""
+        error: Exception | None = None
+        try:
+            self.value = await self._pool.submit_once(self._sample)
+        except TinkerError as caught:
+            error = caught
+        await self.take(None, error)
+
+    async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
+        """Decide whether the sample is worth a new request."""
+        sample = self._sample
+        if error is None:
+            return ACCEPT
+        config = sample.source.retry
+        if config is None:
+            if self.count > RESUBMITS or not _is_worth_a_new_request(error):
+                return Fail("final")
+            chosen: Verdict = Retry(0.0, "pending")
+            if isinstance(error, RequestFailedError):
+                chosen = back_off(self.count, self.rng.random(), self.timing, unhealthy=False)
+        else:
+            # Before a request is accepted the retry table has the last word on lost connections.
+            judged = isinstance(error, APIConnectionError) and sample.request_id is None
+            if judged or not config.retries(error):
+                return Fail("final")
+            chosen = Retry(config.delay(self.count, self.rng.random()), "configured")
+        # A new request, a new number; none of the old ones is asked for again.
+        sample.seq_id = sample.request_id = sample.key = None
+        return chosen
+
+
+def _is_worth_a_new_request(error: Exception) -> bool:
+    """Whether the server lost a sample or failed on it, rather than refused it."""
+    if isinstance(error, RequestFailedError):
+        return error.category is RequestErrorCategory.Server
+    # 404 to a poll: the server was restarted and does not know the request any more.
+    lost = isinstance(error, NotFoundError) and error.request_id is not None
+    return lost or isinstance(error, FutureExpiredError)
+
+
+def read_promise(reply: Reply) -> tuple[str, list[str] | None]:
+    """Request id and sequence ids of an accepted sample; anything else is a typed error."""
+    try:
+        body = orjson.loads(reply.content)
+        request_id = body["request_id"]
+        sequence_ids = body.get("sample_sequence_ids")
+        if not isinstance(request_id, str) or not request_id:
+            raise ValueError(f"request_id is {request_id!r}")
+        if sequence_ids is not None and not all(isinstance(item, str) for item in sequence_ids):
+            raise ValueError("sample_sequence_ids are not strings")
+        return request_id, sequence_ids
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise unreadable(reply, "UntypedAPIFuture", None, error) from error
+
+
+def finished(
+    value: SampleResponse,
+    prompt: ModelInput,
+    num_samples: int,
+    options: SampleOptions,
+    sequence_ids: list[str] | None,
+) -> SampleResponse:
+    """Give the sequences their ids, and prompt logprobs their place for the first token.
+
+    Raises:
+        APIResponseValidationError: Not as many sequences or prompt logprobs as asked for.
+    """
+    count = len(value.sequences)
+    # Who asks for prompt logprobs may want nothing else, and some servers then sample nothing.
+    if count != num_samples and (count or not options.prompt_logprobs):
+        raise _unfit(f"The server gave {count} sequences where {num_samples} were asked for.")
+    if sequence_ids is not None and len(sequence_ids) == len(value.sequences):
+        for sequence, sequence_id in zip(value.sequences, sequence_ids, strict=True):
+            # Just decoded and not seen by anybody else: cheaper than a copy per sequence.
+            object.__setattr__(sequence, "sequence_id", sequence_id)
+    logprobs = value.prompt_logprobs_np
+    if logprobs is not None and options is not PLAIN:
+        wants_all = options.prompt_logprobs_last_n is None
+        length = _text_length(prompt)
+        if wants_all and length >= 0 and len(logprobs) not in (length, length - 1):
+            raise _unfit(
+                f"The server gave {len(logprobs)} logprobs for a prompt of {length} tokens."
+            )
+        if wants_all and len(logprobs) == length - 1:
+            # Some servers leave the first token out, which has no logprob.
+            padded = np.empty(len(logprobs) + 1, np.float32)
+            padded[0] = np.nan
+            padded[1:] = logprobs
+            return attrs.evolve(value, prompt_logprobs_np=padded)
+    return value
+
+
+def _text_length(prompt: ModelInput) -> int:
+    try:
+        return prompt.length
+    except ValueError:
+        return -1
+
+
+def _unfit(why: str) -> APIResponseValidationError:
+    return APIResponseValidationError(ReplyParts(200, {}, b"", None), None, why)
 
 
 class _Cancel:
@@ -447,11 +587,11 @@ class _Cancel:
         self._owner = pool.owner()
 
     def __call__(self) -> None:
-        self._pool._link.runtime.call(self._pool._cancel, self._sample)
+        self._pool.server.runtime.call(self._pool._cancel, self._sample)
 
     def describe(self) -> str:
         """The operation as `pending()` shows it."""
-        return str(self._sample.snapshot(self._pool._link.runtime.time()))
+        return str(self._sample.snapshot(self._pool.server.runtime.time()))
 
 
 def _spare_descriptors() -> int:

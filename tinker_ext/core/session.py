@@ -9,15 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
+from tinker_api import operations as api
 
-from tinker_ext._transport.observe import SessionStarted
-from tinker_ext._wire.json_codec import dumps
-from tinker_ext._wire.operations import operation
-from tinker_ext.core.heartbeat import beat
-from tinker_ext.core.link import SDK_VERSION, Link
+from tinker_ext._transport import statuses
+from tinker_ext._transport.events import SessionStarted
 from tinker_ext.core.once import Shared
+from tinker_ext.core.server import SDK_VERSION, Server, prepare
 from tinker_ext.errors import (
+    APIError,
+    APIStatusError,
     ClientClosedError,
+    FeatureMissingError,
+    GoneError,
     InvalidInputError,
     SessionEndedError,
     TinkerError,
@@ -27,7 +30,9 @@ log = logging.getLogger("tinker_ext")
 
 FINISH_REASONS = ("success", "errored", "interrupted")
 INTERRUPTED_SECONDS = 1.0
-"""After Ctrl-C a server that does not answer is told in vain for no longer than this."""
+"""After Ctrl-C the server is given no more than this to take note of the end."""
+MISSING_BEATS = 3
+"""So many heartbeats without an endpoint, and none before them, mean that there is not one."""
 
 
 @attrs.frozen
@@ -43,7 +48,7 @@ class Session:
     """One session; everything here runs on the core loop, except the counters.
 
     Args:
-        link: The server.
+        server: The server.
         options: What to tell it.
         session_id: Id of an existing session to join, for an unpickled sampling client.
         keep_alive: Whether to send heartbeats.
@@ -51,13 +56,13 @@ class Session:
 
     def __init__(
         self,
-        link: Link,
+        server: Server,
         options: SessionOptions | None = None,
         *,
         session_id: str | None = None,
         keep_alive: bool = True,
     ) -> None:
-        self.link = link
+        self.server = server
         self._options = options or SessionOptions()
         self._given_id = session_id
         self._owned = session_id is None
@@ -65,7 +70,6 @@ class Session:
         self._created: Shared[str] = Shared(self._create)
         self._heartbeat: asyncio.Task[Any] | None = None
         self._ended: TinkerError | None = None
-        self._dynamic: dict[str, Any] = {}
         # `next` on these is atomic, so any thread may take a number.
         self._model_seq = itertools.count()
         self._sampling_seq = itertools.count()
@@ -79,6 +83,11 @@ class Session:
     def session_id(self) -> str | None:
         """The id; None before the session exists."""
         return self._created.peek() or self._given_id
+
+    @property
+    def project_id(self) -> str | None:
+        """Project of the session, where one was given."""
+        return self._options.project_id or self.server.config.project_id
 
     def next_model_seq_id(self) -> int:
         """Number of the next model of this session."""
@@ -138,32 +147,30 @@ class Session:
         return await self._created.get()
 
     async def _create(self) -> str:
-        link = self.link
-        await link.ready()
+        server = self.server
+        await server.ready()
         if self._given_id is not None:
             session_id = self._given_id
         else:
             session_id = await self._ask_for_one()
-            link.observers.notice(SessionStarted(session_id))
+            server.observers.notice(SessionStarted(session_id))
         self.began = asyncio.get_running_loop().time()
         if self._keep_alive:
-            self._heartbeat = link.runtime.spawn(beat(link, session_id, self._gone))
+            self._heartbeat = server.runtime.spawn(self._beat(session_id))
         return session_id
 
     async def _ask_for_one(self) -> str:
         options = self._options
-        body: dict[str, Any] = {
-            "tags": list(self.link.config.tags),
-            "user_metadata": dict(options.user_metadata or {}),
-            "sdk_version": SDK_VERSION,
-            "type": "create_session",
-        }
-        project_id = options.project_id or self.link.config.project_id
-        if project_id is not None:
-            body["project_id"] = project_id
-        if options.display_name is not None:
-            body["display_name"] = options.display_name
-        reply = await self.link.ask("create_session", body)
+        reply = await self.server.call(
+            api.CREATE_SESSION,
+            tags=list(self.server.config.tags),
+            user_metadata=dict(options.user_metadata or {}),
+            sdk_version=SDK_VERSION,
+            project_id=self.project_id,
+            display_name=options.display_name,
+        )
+        if not reply.session_id:
+            raise TinkerError("The server opened a session without an id.")
         for level, text in (
             (logging.INFO, reply.info_message),
             (logging.WARNING, reply.warning_message),
@@ -173,9 +180,6 @@ class Session:
                 log.log(level, "%s", text)
                 self.messages.append((logging.getLevelName(level), str(text)))
         return str(reply.session_id)
-
-    def _gone(self) -> None:
-        self._ended = SessionEndedError(f"The server has ended session {self.session_id}.")
 
     async def finish(self, status: str, detail: str | None = None) -> None:
         """Tell the server why the session ends; servers without the endpoint are not told."""
@@ -190,22 +194,70 @@ class Session:
 
     async def report_end(self, session_id: str, status: str, detail: str | None) -> None:
         """Tell the server why a session of this client, or of an earlier process, ends."""
-        if self.link.lacks("finish_session"):
+        if self.server.lacks(api.FINISH_SESSION):
             return
-        op = operation("finish_session")
         loop = asyncio.get_running_loop()
-        seconds = self.link.config.close_timeout
+        seconds = self.server.config.close_timeout
         if status == "interrupted":  # somebody waits for this program to go away
             seconds = min(seconds, INTERRUPTED_SECONDS)
         try:
-            await self.link.send(
-                op,
-                dumps({"reason": {"type": status}, "detail": detail}),
-                path=op.url_path(session_id=session_id),
+            # No reply is needed, and servers differ in what they send.
+            await self.server.send(
+                api.FINISH_SESSION,
+                prepare(
+                    api.FINISH_SESSION,
+                    {"session_id": session_id, "reason": {"type": status}, "detail": detail},
+                ),
                 deadline=loop.time() + seconds,
             )
         except TinkerError as error:
             log.debug("The end of session %s could not be reported: %s", session_id, error)
+
+    async def _beat(self, session_id: str) -> None:
+        """Send heartbeats until the session is gone or the task is cancelled.
+
+        A warning is logged per silent period. Only a server that never answered one is taken to
+        have no heartbeats: a gateway's 404 passes, and the session would end with them.
+        """
+        loop = asyncio.get_running_loop()
+        config = self.server.config
+        last_success = last_warning = loop.time()
+        answered, missing = False, 0
+        while True:
+            await asyncio.sleep(config.heartbeat_interval)
+            try:
+                await self.server.send(
+                    api.SESSION_HEARTBEAT,
+                    prepare(api.SESSION_HEARTBEAT, {"session_id": session_id}),
+                    deadline=loop.time() + config.heartbeat_timeout,
+                )
+                last_success, answered, missing = loop.time(), True, 0
+                continue
+            except FeatureMissingError:
+                missing += 1
+            except GoneError:
+                log.info("The server has ended session %s.", session_id)
+                self._ended = SessionEndedError(f"The server has ended session {session_id}.")
+                return
+            except APIStatusError as error:
+                missing += error.status_code in statuses.MISSING
+                log.debug("A heartbeat of session %s failed: %s", session_id, error)
+            except APIError as error:
+                log.debug("A heartbeat of session %s failed: %s", session_id, error)
+            if missing >= MISSING_BEATS and not answered:
+                log.info("The server takes no heartbeats; session %s goes on without.", session_id)
+                return
+            now = loop.time()
+            silent = now - last_success
+            patience = config.heartbeat_warn_after
+            if silent >= patience and now - last_warning >= patience:
+                last_warning = now
+                log.warning(
+                    "The server has not answered a heartbeat of session %s for %.0f s; it may end "
+                    "the session.",
+                    session_id,
+                    silent,
+                )
 
     def close(self) -> None:
         """Stop the heartbeat; the session cannot be used any more."""

@@ -1,48 +1,66 @@
 """Training requests of one model leave in call order, numbered without gaps, whatever is cancelled.
 
-A call takes a `Ticket` in the caller's thread, which fixes its place. On the loop a ticket gets its
-seq ids only when it leaves, and from then on its posts belong to the core: no cancellation or
-timeout of the caller reaches them. Where the server sorts by seq_id (`Seq.ORDER`) posts are sent
-ahead of each other's answers; elsewhere one post is in flight at a time.
+A call takes its place in the caller's thread. On the loop it gets its seq ids only when it leaves,
+and from then on its requests belong to the core: no cancellation or timeout of the caller reaches
+them. Where the server sorts by seq_id requests are sent ahead of each other's answers; elsewhere
+one is in flight at a time.
 
-What happens to a number when its post fails:
+The states of one numbered request, and every legal move:
 
-* refused (4xx): nothing happened on the server. The number is used again, or, when later ones have
-  left already, filled with a forward pass that changes nothing.
-* answer lost, server deduplicates: the post is kept and sent again before the next one.
-* 409 that stays: the server has the number, which is not used again.
-* answer lost, server ignores numbers: never sent again; the caller gets `UnsafeToRetryError`, and
-  so does everybody who is queued behind it.
+    queued ──dispatch──► numbered ──first byte──► sent ──2xx with an id──► accepted ──poll──► done
+      │                     │                      │ ▲                        │
+      │ cancelled,          │ cannot be            │ └─ again, same number     └──409 at the poll──►
+      │ timed out           │ encoded              │    and body (retry loop)      has the number
+      ▼                     ▼                      │
+    dropped            given back ◄──refused (4xx)─┤
+    (no number)        (number used again, or      ├──409 that stays──► has the number
+                        filled when later ones     │                    (took effect, no result)
+                        have left)                 ├──answer lost, repeats recognised──► unsettled
+                                                   │    (sent again before anything new leaves)
+                                                   ├──answer lost, rule unknown──► find out, then as
+                                                   │    above or below
+                                                   └──answer lost, repeats ignored──► in doubt
+                                                        (never sent again; the caller is told, and
+                                                         so is everybody queued behind it)
+
+Illegal, and impossible by construction: a number given back after a byte has left without a
+refusal; a number with two bodies in flight; a filler for a filler (a refused filler blocks the
+queue, and everybody behind it is told why); a request that leaves before the unsettled ones.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, Protocol
+
+from tinker_api import operations as api
+from tinker_api.operations import OPERATIONS, Operation
 
 from tinker_ext import forks
-from tinker_ext._transport import ByteBudget, Reply
-from tinker_ext._wire.dialects import Seq
-from tinker_ext._wire.operations import operation
-from tinker_ext.core.delivery import Delivery
+from tinker_ext._reply_parts import ReplyParts
+from tinker_ext._transport import (
+    Attempts,
+    ByteBudget,
+    Call,
+    Fail,
+    Reply,
+    Retry,
+    RetryRule,
+    Verdict,
+    is_passing,
+    may_have_acted,
+    statuses,
+)
+from tinker_ext._transport.retry import ACCEPT, back_off
+from tinker_ext._wire.dialect import Seq, Wire, has_protobuf
+from tinker_ext._wire.payload import Body, Payload
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry
-from tinker_ext.core.link import Link
 from tinker_ext.core.polling import wait_for
-from tinker_ext.core.posts import (
-    MakePayload,
-    Post,
-    Ticket,
-    applied,
-    held_back,
-    is_lost,
-    is_transient,
-    resolve,
-    unsafe,
-)
-from tinker_ext.core.recorded import Recorded, RecordedDelivery
+from tinker_ext.core.server import Server
 from tinker_ext.errors import (
     APIConnectionError,
     APIResponseValidationError,
@@ -50,67 +68,365 @@ from tinker_ext.errors import (
     ClientClosedError,
     ConflictError,
     TinkerError,
+    UnsafeToRetryError,
 )
 
+CONFLICTS: Final = 4
+"""So many 409 to one number mean that the server has it, and not that a gateway is in the way."""
+UNREADABLE: Final = 3
+"""So many acceptances that cannot be read are one too many."""
+FIND_OUT_SECONDS: Final = 10.0
+"""How long the result of a repeated request is waited for, to see what the server makes of it."""
 
-class Turns:
+MakePayload = Callable[[Wire], Payload]
+"""Encodes a part of a call; called again with the other wire when the server refuses the first."""
+
+
+class Recorder(Protocol):
+    """Writes requests down before and after their effect; see `tinker_ext.runs.recorder`."""
+
+    def follow(self, result: LightFuture[Any]) -> None:
+        """Count a call as part of the step under way."""
+
+    def is_filled(self, seq_id: int) -> bool:
+        """Whether an earlier process has filled this number."""
+
+    async def leaving(self, request: NumberedRequest, *, again: bool = False) -> str | None:
+        """Write a request down before it is sent; its id, when an earlier process sent it."""
+
+    async def accepted(self, request: NumberedRequest, request_id: str) -> None:
+        """Write down that the server has a request."""
+
+    async def result(
+        self, request: NumberedRequest, op: Operation[Any, Any], wait: Coroutine[Any, Any, Any]
+    ) -> Any:
+        """The result that an earlier process has seen, or the one to wait for."""
+
+    def refused(self, request: NumberedRequest) -> None:
+        """Write down that a request had no effect."""
+
+
+class QueuedCall:
+    """The place of one call in the order, and what it will send."""
+
+    __slots__ = (
+        "combine",
+        "dropped",
+        "entry",
+        "error",
+        "left",
+        "makers",
+        "requests",
+        "result",
+        "timer",
+        "values",
+    )
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.makers: Sequence[MakePayload] | None = None
+        self.combine: Callable[[list[Any]], Any] | None = None
+        self.dropped = False
+        self.result: LightFuture[Any] = LightFuture()
+        self.requests: list[NumberedRequest] = []
+        self.values: list[Any] = []
+        self.left = 0
+        self.error: BaseException | None = None
+        """Why one part failed, while the answers to the others are awaited."""
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class NumberedRequest:
+    """One part of a call under its seq_id; without a call it is a filler."""
+
+    __slots__ = (
+        "accepted",
+        "answered",
+        "call",
+        "index",
+        "key",
+        "make",
+        "payload",
+        "polling",
+        "reached",
+        "sent",
+        "seq_id",
+        "task",
+    )
+
+    def __init__(
+        self, call: QueuedCall | None, index: int, make: MakePayload, seq_id: int, key: str
+    ) -> None:
+        self.call = call
+        self.index = index
+        self.make = make
+        self.seq_id = seq_id
+        self.key = key
+        self.payload: Payload | None = None
+        self.polling = False
+        self.sent = False
+        """Whether a byte of it may have left this machine."""
+        self.reached = False
+        """Whether an attempt may have taken effect."""
+        self.accepted = False
+        self.task: asyncio.Task[Any] | None = None
+        self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    @property
+    def operation(self) -> str:
+        """Name of the operation, for errors and the journal."""
+        return "forward" if self.call is None else self.call.entry.operation
+
+    def settle(self, accepted: bool) -> None:
+        """Answer those who wait for the answer, once."""
+        if not self.answered.done():
+            self.answered.set_result(accepted)
+
+
+class _Delivery(Attempts):
+    """Gets one numbered request to the server: sent until it is answered, refused or lost.
+
+    Every attempt carries the same number, and the same key as long as the body is the same. How an
+    answer is read depends on what it costs to be wrong:
+
+    * 409: a gateway's, or the server's memory. Where repeats are harmless it is sent a few times
+      more; a server that goes on saying 409 has the number.
+    * the first body is refused (4xx), or breaks a server that recognises repeats (500): perhaps it
+      does not speak this wire. The other one is tried for the same request, and used from then on
+      only if it is accepted; else the first refusal stands.
+    * no answer, with later numbers waiting behind this one: sent until it gets through.
+    """
+
+    __slots__ = (
+        "_conflicts",
+        "_content",
+        "_first",
+        "_queue",
+        "_rendered",
+        "_request",
+        "_unreadable",
+        "request_id",
+    )
+
+    def __init__(self, queue: TrainingQueue, request: NumberedRequest) -> None:
+        server = queue.server
+        connection = server.connection
+        super().__init__(
+            request.operation,
+            api.FORWARD.lane,
+            RetryRule.FINAL409 if queue.resends else RetryRule.UNSAFE,
+            asyncio.get_running_loop().time() + connection.timing.window,
+            connection.timing,
+            server.rng,
+        )
+        self.owner = None if request.call is None else request.call.entry
+        self._queue = queue
+        self._request = request
+        self._conflicts = self._unreadable = 0
+        self._first: tuple[Payload, str, Reply] | None = None
+        """Payload, key and refusal of the wire that was tried first."""
+        self._rendered: Payload | None = None
+        self._content: bytes | Body = b""
+        self.request_id = ""
+
+    async def enter(self) -> None:
+        """Write the body, beside the loop when it is large."""
+        request, server = self._request, self._queue.server
+        payload = request.payload
+        if payload is None:
+            payload = request.payload = request.make(self._queue.wire)
+        if payload is not self._rendered:
+            self._content = await server.runtime.offload(
+                payload.work, payload.content, request.seq_id
+            )
+            self._rendered = payload
+        if request.call is not None:
+            request.call.entry.attempt += 1
+
+    def make(self) -> Call:
+        """The next attempt."""
+        payload = self._rendered
+        assert payload is not None
+        op = OPERATIONS[payload.operation]
+        return Call(
+            operation=self.operation,
+            method=op.method,
+            path=op.path,
+            content=self._content,
+            headers=payload.headers,
+            lane=op.lane,
+            timeout=self._queue.server.seconds(op),
+            retry=self.rule,
+            idempotency_key=self._request.key,
+        )
+
+    async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
+        """Decide what follows from one attempt."""
+        request, queue = self._request, self._queue
+        if reply is not None and statuses.accepted(reply.status):
+            return self._read(reply)
+        told = self.by_table(reply, error)
+        if reply is None:
+            assert error is not None
+            request.reached = request.reached or may_have_acted(error)
+        elif (other := self._other_wire(reply)) is not None:
+            return other
+        else:
+            request.reached = request.reached or statuses.may_have_acted(reply.status)
+            if reply.status == statuses.CONFLICT and queue.resends:
+                self._conflicts += 1
+                if self._conflicts < CONFLICTS:
+                    return back_off(
+                        self._conflicts, self.rng.random(), self.timing, unhealthy=False
+                    )
+        if isinstance(told, Retry) and queue.resends and queue.awaited(request):
+            # Later requests wait at the server for this number, so giving up would hold them
+            # all; each has its own deadline.
+            self.deadline = max(self.deadline, self.loop.time() + self.timing.window)
+        return told
+
+    def _read(self, reply: Reply) -> Verdict:
+        server, request = self._queue.server, self._request
+        try:
+            promise = server.read(OPERATIONS[request.operation], reply)
+            request_id = promise.request_id
+            if not isinstance(request_id, str) or not request_id:
+                raise self._without_id(reply)
+        except APIResponseValidationError as error:
+            self._unreadable += 1
+            self.error = error
+            if self._queue.resends and self._unreadable < UNREADABLE:
+                return back_off(self._unreadable, self.rng.random(), self.timing, unhealthy=False)
+            return Fail("final")
+        self.request_id = request_id
+        payload = request.payload
+        if payload is not None and payload.wire is not None:
+            server.use_wire(payload.wire)
+        return ACCEPT
+
+    def _without_id(self, reply: Reply) -> APIResponseValidationError:
+        return APIResponseValidationError(
+            ReplyParts.of(reply.status, reply.headers, reply.content[:2000], None),
+            None,
+            f"The server accepted {self.operation} without a request_id it can be asked for.",
+        )
+
+    def _other_wire(self, reply: Reply) -> Verdict | None:
+        """Change to the other wire, or back; None when the status is not about the wire."""
+        queue, request = self._queue, self._request
+        payload = request.payload
+        if self._first is not None:
+            first, key, refusal = self._first
+            if payload is not first and not statuses.passes(reply.status):
+                # Neither wire is taken. A broken server (500) goes on with the first one, of
+                # which it may know; any other refusal is the answer.
+                request.payload, request.key = first, key
+                if refusal.status in statuses.BODY_REFUSED:
+                    self.reply = refusal
+                    return Fail("final")
+                return back_off(1, self.rng.random(), self.timing, unhealthy=False)
+            return None
+        dialect = queue.server.dialect
+        if queue.server.wire_confirmed or payload is None or payload.wire is None:
+            return None
+        if dialect is None or dialect.chosen_by != "probe":
+            return None
+        # A filler has no effect, so it is the one to try a wire with on a server that breaks.
+        harmless = queue.resends or request.call is None
+        broken = reply.status == 500 and harmless and payload.wire is Wire.PROTO
+        if reply.status not in statuses.BODY_REFUSED and not broken:
+            return None
+        other = Wire.JSON if payload.wire is Wire.PROTO else Wire.PROTO
+        if other is Wire.PROTO and not has_protobuf():
+            return None
+        request.reached = request.reached or statuses.may_have_acted(reply.status)
+        self._first = payload, request.key, reply
+        try:
+            request.payload = request.make(other)
+        except Exception:
+            request.payload = payload  # the other wire cannot carry it: the refusal stands
+            return None
+        request.key = queue.new_key(request.seq_id)
+        return Retry(0.0, "immediate")
+
+
+class TrainingQueue:
     """The order of one training client.
 
     Args:
-        link: The server.
+        server: Where to.
         model_id: Whose requests these are.
         filler: Encodes a forward pass without effect, for a number the server refused.
         first_seq_id: Next number; more than 1 only when a run is resumed.
     """
 
     def __init__(
-        self, link: Link, model_id: str, filler: MakePayload, *, first_seq_id: int = 1
+        self, server: Server, model_id: str, filler: MakePayload, *, first_seq_id: int = 1
     ) -> None:
         self.model_id = model_id
-        self._link = link
+        self.server = server
         self._filler = filler
         self._next = first_seq_id
         self._lock = forks.lock()
-        self._queue: deque[Ticket] = deque()
+        self._queue: deque[QueuedCall] = deque()
         self._driver: asyncio.Task[Any] | None = None
         self._woken: asyncio.Event | None = None
-        self._carried: dict[Post, None] = {}
-        self._unsettled: deque[Post] = deque()
-        self._untold: Post | None = None
-        self._bytes = ByteBudget(link.config.train_bytes_in_flight)
+        self._carried: dict[NumberedRequest, None] = {}
+        self._unsettled: deque[NumberedRequest] = deque()
+        self._untold: NumberedRequest | None = None
+        self._bytes = ByteBudget(server.config.train_bytes_in_flight)
         self._closed: TinkerError | None = None
-        self._delivery = Delivery(link, self._has_later)
-        self._recorded: Recorded | None = None
+        # Not the model id: text of a server never becomes a header.
+        self._run_key = f"tinker-ext-{server.rng.getrandbits(64):016x}"
+        self._bodies = itertools.count()
+        self._finding = asyncio.Lock()
+        self.recorder: Recorder | None = None
+        """Writes requests down, when the user asked for it."""
         self.owner: Callable[[], object] = lambda: None
         """Gives the client that ends all this when it is forgotten; a pending call holds it."""
-        self.listeners: list[Callable[[str, str, int, str | None], object]] = []
-        """Called as (event, operation, seq_id, request_id): leaving, accepted, done, failed."""
-        link.book.add_queue(self._queued_entries)
+        server.in_flight.add_queue(self._queued_entries)
 
     @property
     def next_seq_id(self) -> int:
         """The number the next request will get."""
         return self._next
 
-    def record(self, recorded: Recorded, next_seq_id: int) -> None:
+    @property
+    def resends(self) -> bool:
+        """Whether the server recognises a repeated number."""
+        dialect = self.server.dialect
+        return dialect is not None and dialect.resends
+
+    @property
+    def wire(self) -> Wire:
+        """The wire that bodies are written for now."""
+        dialect = self.server.dialect
+        assert dialect is not None
+        return dialect.wire
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is queued, on its way or held back, and every byte is given back."""
+        whole = self._bytes.left == self.server.config.train_bytes_in_flight
+        return whole and not (self._queue or self._carried or self._driver)
+
+    def new_key(self, seq_id: int) -> str:
+        """An idempotency key for one body under a number."""
+        return f"{self._run_key}-{seq_id}-{next(self._bodies)}"
+
+    def record(self, recorder: Recorder, next_seq_id: int) -> None:
         """Write every request down from now on; before the first call.
 
         Args:
-            recorded: Where to.
+            recorder: Where to.
             next_seq_id: Number of the next request; an earlier process may have sent it already.
         """
-        self._recorded = recorded
-        self._delivery = RecordedDelivery(self._link, self._has_later, recorded)
+        self.recorder = recorder
         self._next = next_seq_id
-
-    @property
-    def recorded(self) -> Recorded | None:
-        """Where requests are written down, when they are."""
-        return self._recorded
 
     # -- any thread ------------------------------------------------------------------------
 
-    def reserve(self, operation_name: str, now: float, seconds: float) -> Ticket:
+    def reserve(self, operation_name: str, now: float, seconds: float) -> QueuedCall:
         """Take the next place in the order.
 
         Args:
@@ -118,62 +434,62 @@ class Turns:
             now: Loop time.
             seconds: How long the whole operation may take.
         """
-        ticket = Ticket(Entry(operation_name, self.model_id, now, now + seconds))
+        call = QueuedCall(Entry(operation_name, self.model_id, now, now + seconds))
         with self._lock:
             if self._closed is not None:
                 raise self._closed
-            self._queue.append(ticket)
-        if self._recorded is not None:
-            self._recorded.follow(ticket.result)
-        return ticket
+            self._queue.append(call)
+        if self.recorder is not None:
+            self.recorder.follow(call.result)
+        return call
 
     def arm(
         self,
-        ticket: Ticket,
+        call: QueuedCall,
         makers: Sequence[MakePayload],
         combine: Callable[[list[Any]], Any] | None = None,
     ) -> LightFuture[Any]:
         """Say what a reserved place will send; returns the future of its result."""
-        ticket.combine = combine
-        ticket.result.on_cancel = _GiveUp(self, ticket)
-        ticket.makers = makers  # last: from here on the loop may let it leave
-        self._link.runtime.call(self._wake, ticket)
-        return ticket.result
+        call.combine = combine
+        call.result.on_cancel = _GiveUp(self, call)
+        call.makers = makers  # last: from here on the loop may let it leave
+        self.server.runtime.call(self._wake, call)
+        return call.result
 
-    def drop(self, ticket: Ticket) -> None:
+    def drop(self, call: QueuedCall) -> None:
         """Give a reserved place up, before it was armed."""
-        ticket.dropped = True
-        ticket.result.cancel()
-        self._link.runtime.call(self._wake, ticket)
+        call.dropped = True
+        call.result.cancel()
+        self.server.runtime.call(self._wake, call)
 
     def _queued_entries(self) -> list[Entry]:
-        waiting = [ticket for ticket in list(self._queue) if not ticket.dropped]
-        return [ticket.entry for ticket in waiting if not ticket.result.done()]
+        waiting = [call for call in list(self._queue) if not call.dropped]
+        return [call.entry for call in waiting if not call.result.done()]
 
     # -- on the loop -----------------------------------------------------------------------
 
-    def _wake(self, ticket: Ticket) -> None:
-        if ticket.makers is not None and not ticket.result.done():
+    def _wake(self, call: QueuedCall) -> None:
+        if call.makers is not None and not call.result.done():
             loop = asyncio.get_running_loop()
-            ticket.timer = loop.call_at(ticket.entry.deadline, self._expire, ticket)
+            call.timer = loop.call_at(call.entry.deadline, self._expire, call)
         if self._woken is not None:
             self._woken.set()
         if self._driver is None:
             self._leave_at_once()
             if self._queue and self._queue[0].makers is not None and self._closed is None:
-                self._driver = self._link.runtime.spawn(self._drive())
+                self._driver = self.server.runtime.spawn(self._drive())
 
     def _leave_at_once(self) -> None:
-        """Let tickets leave that have nothing to wait for, without a task to drive them."""
+        """Let calls leave that have nothing to wait for, without a task to drive them."""
         while self._queue and self._closed is None:
-            ticket = self._queue[0]
-            if ticket.dropped or ticket.result.done():
+            call = self._queue[0]
+            if call.dropped or call.result.done():
                 self._queue.popleft()
-                self._settle_timer(ticket)
+                self._settle_timer(call)
                 continue
             if (
-                ticket.makers is None
-                or len(ticket.makers) > 1
+                call.makers is None
+                or len(call.makers) > 1
                 or self._unsettled
                 or self._untold is not None
                 or not self._ahead
@@ -181,46 +497,54 @@ class Turns:
             ):
                 return
             self._queue.popleft()
-            self._link.book.add(ticket.entry)
-            ticket.left, ticket.values = 1, [None]
-            self._start(ticket, 0, ticket.makers[0])
+            self.server.in_flight.add(call.entry)
+            call.left, call.values = 1, [None]
+            self._start(call, 0, call.makers[0])
 
     @property
     def _ahead(self) -> bool:
-        """Whether posts may leave before the ones in front of them are answered."""
-        dialect = self._link.dialect
-        return dialect is not None and dialect.pipelined and self._link.wire_confirmed
+        """Whether requests may leave before the ones in front of them are answered."""
+        dialect = self.server.dialect
+        return dialect is not None and dialect.pipelined and self.server.wire_confirmed
 
-    def _start(self, ticket: Ticket, index: int, make: MakePayload) -> Post:
-        """Give a chunk its number and let it go."""
-        entry = ticket.entry
+    def _start(self, call: QueuedCall, index: int, make: MakePayload) -> NumberedRequest:
+        """Give a part its number and let it go."""
+        entry = call.entry
         entry.stage = "sending"
-        post = Post(ticket, index, make, self._take())
-        ticket.posts.append(post)
+        request = self._number(call, index, make)
+        call.requests.append(request)
         if entry.seq_id is None:
-            entry.seq_id = post.seq_id
-        self._carried[post] = None
-        post.task = self._link.runtime.spawn(self._carry(post))
-        return post
+            entry.seq_id = request.seq_id
+        self._carried[request] = None
+        request.task = self.server.runtime.spawn(self._carry(request))
+        return request
+
+    def _number(self, call: QueuedCall | None, index: int, make: MakePayload) -> NumberedRequest:
+        while self.recorder is not None and self.recorder.is_filled(self._next):
+            self._fill(self._next)  # an earlier process did; the server may not have it
+            self._next += 1
+        seq_id = self._next
+        self._next += 1
+        return NumberedRequest(call, index, make, seq_id, self.new_key(seq_id))
 
     async def _drive(self) -> None:
-        """Let tickets leave, one after the other, until none is left."""
+        """Let calls leave, one after the other, until none is left."""
         self._woken = asyncio.Event()
-        leaving: tuple[Ticket, ...] = ()
+        leaving: tuple[QueuedCall, ...] = ()
         try:
             while self._queue and self._closed is None:
-                ticket = self._queue[0]
-                if ticket.dropped or ticket.result.done():
+                call = self._queue[0]
+                if call.dropped or call.result.done():
                     self._queue.popleft()
-                    self._settle_timer(ticket)
-                elif ticket.makers is None:
+                    self._settle_timer(call)
+                elif call.makers is None:
                     self._woken.clear()
-                    if ticket.makers is None and not ticket.dropped:
+                    if call.makers is None and not call.dropped:
                         await self._woken.wait()
                 else:
                     leaving = (self._queue.popleft(),)
-                    await self._leave(ticket)
-                    await self._let_finish(ticket)
+                    await self._leave(call)
+                    await self._let_finish(call)
         except Exception as error:  # a mistake of ours: nobody is to wait for a dead driver
             for stuck in (*leaving, *self._queue):
                 self._end(stuck, error=error)
@@ -229,18 +553,18 @@ class Turns:
             self._driver = None
             self._woken = None
 
-    async def _let_finish(self, ticket: Ticket) -> None:
+    async def _let_finish(self, call: QueuedCall) -> None:
         """Wait for the results of a call, on servers that mix up what is queued there."""
-        dialect = self._link.dialect
-        tasks = [post.task for post in ticket.posts if post.task is not None]
+        dialect = self.server.dialect
+        tasks = [request.task for request in call.requests if request.task is not None]
         if tasks and dialect is not None and dialect.one_by_one:
             await asyncio.wait(tasks)
 
-    async def _leave(self, ticket: Ticket) -> None:
-        assert ticket.makers is not None
-        entry = ticket.entry
+    async def _leave(self, call: QueuedCall) -> None:
+        assert call.makers is not None
+        entry = call.entry
         entry.stage = "sending"
-        self._link.book.add(entry)
+        self.server.in_flight.add(entry)
         try:
             await self._settle_lost()
         except TinkerError as error:
@@ -248,238 +572,415 @@ class Turns:
                 "This request was not sent, because the answer to an earlier one is still "
                 "missing. Submit it again when the server is back."
             )
-            self._end(ticket, error=error)
+            self._end(call, error=error)
             return
         except asyncio.CancelledError:
-            self._end(ticket, error=entry.cut_off(asyncio.get_running_loop().time()))
+            self._end(call, error=entry.cut_off(asyncio.get_running_loop().time()))
             raise
         if self._untold is not None:
             lost, self._untold = self._untold, None
-            self._end(ticket, error=held_back(lost))
+            self._end(call, error=_held_back(lost))
             return
-        if ticket.result.done():  # cancelled while earlier posts were settled: nothing was sent
-            self._link.book.discard(entry)
+        if call.result.done():  # cancelled while earlier ones were settled: nothing was sent
+            self.server.in_flight.discard(entry)
             return
-        ticket.left = len(ticket.makers)
-        ticket.values = [None] * ticket.left
-        for index, make in enumerate(ticket.makers):
-            post = self._start(ticket, index, make)
+        call.left = len(call.makers)
+        call.values = [None] * call.left
+        for index, make in enumerate(call.makers):
+            if call.error is not None:
+                break  # an earlier part was refused, and the caller is told which were not
+            request = self._start(call, index, make)
             ahead = self._ahead
             if not ahead or self._bytes.left < 0:
-                accepted = await post.answered
+                accepted = await request.answered
                 if not accepted and not ahead:
-                    if post in self._unsettled:
-                        self._owe(ticket, index + 1)
+                    if request in self._unsettled:
+                        self._owe(call, index + 1)
                     break
 
-    def _owe(self, ticket: Ticket, first: int) -> None:
-        """Keep the chunks behind a lost one, to be sent after it."""
-        assert ticket.makers is not None
-        for index, make in enumerate(ticket.makers[first:], first):
-            self._unsettled.append(Post(ticket, index, make, self._take()))
+    def _owe(self, call: QueuedCall, first: int) -> None:
+        """Keep the parts behind a lost one, to be sent after it."""
+        assert call.makers is not None
+        for index, make in enumerate(call.makers[first:], first):
+            self._unsettled.append(self._number(call, index, make))
 
-    def _take(self) -> int:
-        seq_id = self._next
-        self._next += 1
-        return seq_id
-
-    async def _carry(self, post: Post) -> None:
-        """Post one chunk, wait for its result, and hand that to its ticket."""
-        ticket = post.ticket
-        assert ticket is not None
+    async def _carry(self, request: NumberedRequest) -> None:
+        """Send one part, wait for its result, and hand that to its call."""
+        call = request.call
+        assert call is not None
         try:
             try:
-                request_id, reply = await self._post(post)
+                request_id, elapsed = await self._post(request)
             finally:
-                resolve(post.answered, False)
-            if ticket.result.done():
+                request.settle(False)
+            if call.result.done() or call.error is not None:
+                self._tell_parts(call)
                 return
-            post.polling = True
-            op = operation(ticket.entry.operation)
-            wait = wait_for(self._link, ticket.entry, op, request_id, roundtrip=reply.elapsed)
+            request.polling = True
+            op = OPERATIONS[call.entry.operation]
+            wait = wait_for(self.server, call.entry, op, request_id, roundtrip=elapsed)
             value = await (
-                wait if self._recorded is None else self._recorded.result(post, op, wait)
+                wait if self.recorder is None else self.recorder.result(request, op, wait)
             )
-            self._tell("done", post, request_id)
         except asyncio.CancelledError:
             if self._closed is not None:
-                self._end(ticket, error=ticket.entry.cut_off(asyncio.get_running_loop().time()))
+                self._end(call, error=call.entry.cut_off(asyncio.get_running_loop().time()))
+            return
+        except ConflictError as error:
+            self._fail(call, _has_number(error, request) if request.accepted else error)
             return
         except TinkerError as error:
-            self._tell("failed", post, ticket.entry.request_id)
-            self._end(ticket, error=error)
+            self._fail(call, error)
             return
         except Exception as error:
-            self._end(ticket, error=error)
+            self._fail(call, error)
             raise
         finally:
-            post.polling = False
-            self._carried.pop(post, None)
-        ticket.values[post.index] = value
-        ticket.left -= 1
-        if ticket.left == 0:
-            self._finish(ticket)
+            request.polling = False
+            self._carried.pop(request, None)
+        call.values[request.index] = value
+        call.left -= 1
+        if call.left == 0:
+            self._finish(call)
 
-    def _finish(self, ticket: Ticket) -> None:
+    def _finish(self, call: QueuedCall) -> None:
         try:
-            value = ticket.values[0] if ticket.combine is None else ticket.combine(ticket.values)
+            value = call.values[0] if call.combine is None else call.combine(call.values)
         except Exception as error:
-            self._end(ticket, error=error)
+            self._end(call, error=error)
         else:
-            self._end(ticket, value=value)
+            self._end(call, value=value)
 
-    # -- one post --------------------------------------------------------------------------
+    # -- a part that failed ----------------------------------------------------------------
 
-    async def _post(self, post: Post) -> tuple[str, Reply]:
+    def _fail(self, call: QueuedCall, error: BaseException) -> None:
+        """End a call with the error of one part, once it is known what became of the others."""
+        if call.error is None:
+            call.error = error
+        for request in call.requests:
+            if request.polling and request.task is not None:
+                request.task.cancel()  # its result is of no use any more
+        self._tell_parts(call)
+
+    def _tell_parts(self, call: QueuedCall) -> None:
+        if call.error is None or call.result.done():
+            return
+        if any(not request.answered.done() for request in call.requests):
+            return
+        if isinstance(call.error, TinkerError) and len(call.makers or ()) > 1:
+            self._list_parts(call, call.error)
+        self._end(call, error=call.error)
+
+    def _list_parts(self, call: QueuedCall, error: TinkerError) -> None:
+        """Say which parts of a call the server has, so that nobody submits them again."""
+        parts = len(call.makers or ())
+        took = [request for request in call.requests if request.accepted]
+        error.parts_taken = tuple(request.index + 1 for request in took)
+        if not took:
+            if not any(request.sent and request.reached for request in call.requests):
+                error.message += f" None of the {parts} parts of this call took effect."
+            return
+        names = ", ".join(str(request.index + 1) for request in took)
+        numbers = ", ".join(str(request.seq_id) for request in took)
+        error.message += (
+            f" Of the {parts} parts of this call the server has accepted {names} (seq_id "
+            f"{numbers}), which take effect."
+        )
+        if not any(request in self._unsettled for request in call.requests):
+            error.hint = (
+                "Submit only the parts that were not accepted, or go back to the last checkpoint; "
+                "the whole call again would count the accepted ones twice."
+            )
+
+    # -- one request -----------------------------------------------------------------------
+
+    async def _post(self, request: NumberedRequest) -> tuple[str, float]:
+        """Get a request to the server; returns the id of its future and the seconds it took."""
         size = 0
         try:
-            if post.payload is None:
-                dialect = self._link.dialect
-                assert dialect is not None
-                post.payload = post.make(dialect.wire)
-            size = post.payload.size
+            if request.payload is None:
+                request.payload = request.make(self.wire)
+            size = request.payload.size
             await self._bytes.acquire(size)
-            self._tell("leaving", post, None)
-            request_id, reply = await self._delivery.deliver(post)
+            request_id, elapsed = await self._deliver(request)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            shown = self._failed(post, error)
+            shown = self._failed(request, error)
             if shown is error:  # an error that names itself as its cause would be a loop
                 raise
             raise shown from error
         finally:
             if size:
                 self._bytes.release(size)
-        if post.payload is not None and post.payload.wire is not None:
-            self._link.wire_confirmed = True
-        post.payload = None  # accepted: its bytes are not needed any more
-        if post.ticket is not None:
-            post.ticket.entry.moved = asyncio.get_running_loop().time()
-        resolve(post.answered, True)
-        self._tell("accepted", post, request_id)
-        return request_id, reply
+        request.payload = None  # accepted: its bytes are not needed any more
+        request.accepted = True
+        if request.call is not None:
+            request.call.entry.moved = asyncio.get_running_loop().time()
+        request.settle(True)
+        return request_id, elapsed
 
-    def _has_later(self, post: Post) -> bool:
+    async def _deliver(self, request: NumberedRequest) -> tuple[str, float]:
+        """Send a request until the server has taken it, unless an earlier process did.
+
+        Raises:
+            ConflictError: The server has the number already.
+            APIResponseValidationError: The server took it and cannot say so.
+            APIError: Refused, or lost; `may_have_acted` tells which.
+        """
+        first = request.payload
+        if self.recorder is not None:
+            earlier = await self.recorder.leaving(request)
+            if earlier is not None:
+                return earlier, 0.0
+        answer = await self._send(request)
+        if self.recorder is not None:
+            if request.payload is not first:
+                await self.recorder.leaving(request, again=True)
+            await self.recorder.accepted(request, answer[0])
+        return answer
+
+    async def _send(self, request: NumberedRequest) -> tuple[str, float]:
+        try:
+            return await self._send_by_rule(request)
+        except TinkerError as error:
+            if not self._is_lost(request, error):
+                raise
+            wire = self.wire
+            async with self._finding:
+                found = await self._find_out()
+            # A server that breaks on every body of a wire has not read this one either.
+            unread = self.wire is not wire
+            if not (unread or (found and self.resends)):
+                raise
+            if unread:
+                request.payload, request.key = None, self.new_key(request.seq_id)
+        return await self._send_by_rule(request)
+
+    async def _send_by_rule(self, request: NumberedRequest) -> tuple[str, float]:
+        """Make attempts as the known rule of the server allows."""
+        connection = self.server.connection
+        delivery = _Delivery(self, request)
+        try:
+            await connection.send(delivery, delivery.make)
+        finally:
+            request.sent = request.sent or delivery.sent
+        reply = connection.conclude(delivery.make(), delivery)
+        return delivery.request_id, reply.elapsed
+
+    def _is_lost(self, request: NumberedRequest, error: BaseException) -> bool:
+        """Whether the request may have taken effect: what becomes of its number hangs on it."""
+        if not request.sent or isinstance(error, ConflictError):
+            return False
+        if may_have_acted(error):
+            return True
+        return request.reached and is_passing(error)
+
+    async def _find_out(self) -> bool:
+        """Find out what a server makes of a repeated number that has not said so.
+
+        A forward pass without effect is sent twice under a fresh number. The same id twice means
+        that repeats are recognised, 409 that they are refused. Two ids mean that the second is
+        worked on again, or refused when its result is asked for.
+
+        Returns:
+            Whether something was found out now.
+        """
+        server = self.server
+        dialect = server.dialect
+        if dialect is None or dialect.seq is not Seq.UNKNOWN or self._closed is not None:
+            return False
+        probe = self._number(None, 0, self._filler)
+        ids = []
+        for _ in range(2):
+            try:
+                ids.append((await self._send_by_rule(probe))[0])
+            except ConflictError:
+                if not ids:
+                    return False
+                server.use_seq(Seq.STRICT)
+                return True
+            except TinkerError as error:
+                if not ids and not self._is_lost(probe, error) and probe.seq_id == self._next - 1:
+                    self._next = probe.seq_id  # refused: the number is free
+                return False
+        if ids[0] == ids[1]:
+            server.use_seq(Seq.ORDER if dialect.sorts else Seq.DEDUPE)
+            return True
+        return await self._find_out_late(ids[1])
+
+    async def _find_out_late(self, request_id: str) -> bool:
+        """See whether a repeat that was accepted is refused when its result is asked for."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        entry = Entry("forward", self.model_id, now, now + FIND_OUT_SECONDS)
+        try:
+            await wait_for(self.server, entry, api.FORWARD, request_id)
+        except ConflictError:
+            self.server.use_seq(Seq.LATE)
+            return True
+        except TinkerError:
+            return False
+        self.server.use_seq(Seq.IGNORE)
+        return True
+
+    def awaited(self, request: NumberedRequest) -> bool:
         """Whether others, on their way or accepted, cannot be worked on without this one."""
         return self._closed is None and any(
-            other.seq_id > post.seq_id and not (other.ticket and other.ticket.result.done())
+            other.seq_id > request.seq_id and not (other.call and other.call.result.done())
             for other in self._carried
         )
 
-    def _failed(self, post: Post, error: BaseException) -> BaseException:
-        """Decide what becomes of the number of a failed post, and which error to show."""
-        if isinstance(error, ConflictError) and self._delivery.resends:
+    def _failed(self, request: NumberedRequest, error: BaseException) -> BaseException:
+        """Decide what becomes of the number of a failed request, and which error to show."""
+        if isinstance(error, ConflictError) and (self.resends or request.reached):
             # The server has the number, so it is neither used again nor filled.
-            dialect = self._link.dialect
-            if dialect is None or dialect.seq is not Seq.STRICT:
+            dialect = self.server.dialect
+            if dialect is not None and dialect.repeats_answers:
                 return error
-            resolve(post.answered, True)  # the chunks behind it go on
-            return applied(error, post)
-        if not isinstance(error, (APIConnectionError, APIStatusError)):
-            if not isinstance(error, APIResponseValidationError):
-                self._give_back(post)  # it could not even be encoded
-            return error
-        if not (is_lost(error) or (post.reached and is_transient(error))):
-            self._give_back(post)
-            ticket = post.ticket
-            name = ticket.entry.operation if ticket is not None else "forward"
-            return self._link.missing(operation(name), error) or error
-        if self._delivery.resends:
-            self._unsettled.append(post)
+            request.settle(True)  # the parts behind it go on
+            return _has_number(error, request)
+        if isinstance(error, APIResponseValidationError):
+            return error  # the server has it, and cannot say so
+        if not self._is_lost(request, error):
+            self._give_back(request)
+            op = OPERATIONS[request.operation]
+            return self._with_proto_hint(self.server.missing(op, error) or error)
+        if self.resends and isinstance(error, TinkerError):
+            self._unsettled.append(request)
             error.hint = (
                 "The server may have received it. It is sent again, with the same number, before "
                 "the next training request of this client, so do not submit it anew."
             )
             return error
-        self._hold_back(post)
-        return unsafe(error, post)
+        self._hold_back(request)
+        return _unsafe(error, request)
 
-    def _hold_back(self, lost: Post) -> None:
+    def _with_proto_hint(self, error: BaseException) -> BaseException:
+        """Name the missing extra when a server may take protobuf only."""
+        if (
+            isinstance(error, APIStatusError)
+            and error.status_code in statuses.BODY_REFUSED
+            and self.wire is Wire.JSON
+            and not self.server.wire_confirmed
+            and not has_protobuf()
+            and (error.status_code == 415 or "json" in str(error.body).lower())
+        ):
+            error.hint = (
+                "This server may take protobuf bodies only, and protobuf is not installed; "
+                "install tinker-ext[proto]."
+            )
+        return error
+
+    def _hold_back(self, lost: NumberedRequest) -> None:
         """Send nothing that was submitted before its caller could know of the loss."""
-        waiting = [ticket for ticket in self._queue if not ticket.result.done()]
-        for ticket in waiting:
-            self._end(ticket, error=held_back(lost))
-        gone = lost.ticket is None or lost.ticket.result.done()
+        waiting = [call for call in self._queue if not call.result.done()]
+        for call in waiting:
+            self._end(call, error=_held_back(lost))
+        gone = lost.call is None or lost.call.result.done()
         if gone and not waiting:
             self._untold = lost  # its caller had left; the next one is told
 
-    def _give_back(self, post: Post) -> None:
-        """Use the number of a post that had no effect again, or fill it."""
-        if self._recorded is not None:
-            self._recorded.refused(post)
-        if post.seq_id == self._next - 1:
-            self._next = post.seq_id
+    def _give_back(self, request: NumberedRequest) -> None:
+        """Use the number of a request that had no effect again, or fill it."""
+        if self.recorder is not None:
+            self.recorder.refused(request)
+        if request.seq_id == self._next - 1:
+            self._next = request.seq_id
+        elif request.call is None:
+            pass  # a refused filler is not filled; `_fill_number` tells those behind it
         elif self._closed is None:
-            filler = Post(None, 0, self._filler, post.seq_id)
-            self._carried[filler] = None
-            filler.task = self._link.runtime.spawn(self._fill(filler))
+            self._fill(request.seq_id)
 
-    async def _fill(self, post: Post) -> None:
+    def _fill(self, seq_id: int) -> None:
         """Send a forward pass without effect under a number that others wait behind."""
+        filler = NumberedRequest(None, 0, self._filler, seq_id, self.new_key(seq_id))
+        self._carried[filler] = None
+        filler.task = self.server.runtime.spawn(self._fill_number(filler))
+
+    async def _fill_number(self, filler: NumberedRequest) -> None:
         try:
-            await self._post(post)
+            await self._post(filler)
         except asyncio.CancelledError:
             return
-        except Exception:
-            return  # the ones behind it end by their own deadline and say what they wait for
+        except Exception as error:
+            if filler in self._unsettled:
+                return  # it may have arrived, and is sent again before anything new leaves
+            self._block(filler, error)
         finally:
-            self._carried.pop(post, None)
-            resolve(post.answered, False)
+            self._carried.pop(filler, None)
+            filler.settle(False)
+
+    def _block(self, filler: NumberedRequest, cause: Exception) -> None:
+        """End everything behind a number that the server does not let be filled."""
+        why = cause.message if isinstance(cause, TinkerError) else str(cause)
+        error = TinkerError(
+            f"The server refused seq_id {filler.seq_id}, and then the request without effect that "
+            f"was to take its place ({why}). It works in the order of these numbers, so nothing "
+            "after it can be worked on."
+        ).with_context(
+            hint="Make a new training client from the last checkpoint and go on with that."
+        )
+        error.__cause__ = cause
+        with self._lock:
+            self._closed = self._closed or error
+        for call in list(self._queue):
+            self._end(call, error=error)
+        for request in tuple(self._carried):
+            if request.seq_id > filler.seq_id and request.call is not None:
+                if request.task is not None:
+                    request.task.cancel()
+                self._end(request.call, error=error)
 
     async def _settle_lost(self) -> None:
-        """Send posts again whose answer was lost, before anything new leaves."""
+        """Send requests again whose answer was lost, before anything new leaves."""
         while self._unsettled:
-            post = self._unsettled[0]
+            request = self._unsettled[0]
             try:
-                await self._delivery.deliver(post)
+                await self._deliver(request)
             except APIResponseValidationError:
                 pass  # the server has it, and nobody waits for its answer any more
             except (APIConnectionError, APIStatusError) as error:
-                if is_lost(error) or is_transient(error):
+                if self._is_lost(request, error) or is_passing(error):
                     raise
                 if not isinstance(error, ConflictError):
                     self._unsettled.popleft()
-                    self._give_back(post)
+                    self._give_back(request)
                     continue
             self._unsettled.popleft()
 
     # -- ends ------------------------------------------------------------------------------
 
-    def _tell(self, event: str, post: Post, request_id: str | None) -> None:
-        if self.listeners and post.ticket is not None:
-            for listener in tuple(self.listeners):
-                listener(event, post.ticket.entry.operation, post.seq_id, request_id)
-
-    def _expire(self, ticket: Ticket) -> None:
+    def _expire(self, call: QueuedCall) -> None:
         now = asyncio.get_running_loop().time()
-        self._end(ticket, error=ticket.entry.late(now, self._link.book.stall_seconds))
-        self._abandon(ticket)
+        late = call.entry.late(now, self.server.in_flight.stall_seconds)
+        self._end(call, error=call.error or late)
+        self._abandon(call)
 
-    def _abandon(self, ticket: Ticket) -> None:
-        """Stop polling for a ticket nobody waits for; its posts go on."""
-        self._settle_timer(ticket)
-        self._link.book.discard(ticket.entry)
-        for post in ticket.posts:
-            if post.polling and post.task is not None:
-                post.task.cancel()
+    def _abandon(self, call: QueuedCall) -> None:
+        """Stop polling for a call nobody waits for; its requests go on."""
+        self._settle_timer(call)
+        self.server.in_flight.discard(call.entry)
+        for request in call.requests:
+            if request.polling and request.task is not None:
+                request.task.cancel()
         if self._woken is not None:
             self._woken.set()
 
-    def _settle_timer(self, ticket: Ticket) -> None:
-        if ticket.timer is not None:
-            ticket.timer.cancel()
-            ticket.timer = None
+    def _settle_timer(self, call: QueuedCall) -> None:
+        if call.timer is not None:
+            call.timer.cancel()
+            call.timer = None
 
     def _end(
-        self, ticket: Ticket, *, value: Any = None, error: BaseException | None = None
+        self, call: QueuedCall, *, value: Any = None, error: BaseException | None = None
     ) -> None:
-        self._settle_timer(ticket)
-        self._link.book.discard(ticket.entry)
+        self._settle_timer(call)
+        self.server.in_flight.discard(call.entry)
         if error is None:
-            ticket.result.settle(value)
+            call.result.settle(value)
         else:
-            ticket.result.fail(error)
+            call.result.fail(error)
 
     def after_fork(self) -> None:
         """Refuse to work in a forked child, which would send other bodies under equal numbers."""
@@ -497,13 +998,13 @@ class Turns:
             self._closed = error
             queued, self._queue = list(self._queue), deque()
         now = asyncio.get_running_loop().time()
-        for ticket in queued:
-            self._end(ticket, error=ticket.entry.cut_off(now))
-        for post in tuple(self._carried):
-            if post.task is not None:
-                post.task.cancel()
-            if post.ticket is not None and not post.ticket.result.done():
-                self._end(post.ticket, error=post.ticket.entry.cut_off(now))
+        for call in queued:
+            self._end(call, error=call.entry.cut_off(now))
+        for request in tuple(self._carried):
+            if request.task is not None:
+                request.task.cancel()
+            if request.call is not None and not request.call.result.done():
+                self._end(request.call, error=request.call.entry.cut_off(now))
         if self._driver is not None:
             self._driver.cancel()
 
@@ -511,16 +1012,58 @@ class Turns:
 class _GiveUp:
     """What `future.cancel()` does to a call, and what a pending future tells about it."""
 
-    __slots__ = ("_owner", "_ticket", "_turns")
+    __slots__ = ("_call", "_owner", "_queue")
 
-    def __init__(self, turns: Turns, ticket: Ticket) -> None:
-        self._turns = turns
-        self._ticket = ticket
-        self._owner = turns.owner()
+    def __init__(self, queue: TrainingQueue, call: QueuedCall) -> None:
+        self._queue = queue
+        self._call = call
+        self._owner = queue.owner()
 
     def __call__(self) -> None:
-        self._turns._link.runtime.call(self._turns._abandon, self._ticket)
+        self._queue.server.runtime.call(self._queue._abandon, self._call)
 
     def describe(self) -> str:
         """The operation as `pending()` shows it."""
-        return str(self._ticket.entry.snapshot(self._turns._link.runtime.time()))
+        return str(self._call.entry.snapshot(self._queue.server.runtime.time()))
+
+
+def _context(made: TinkerError, error: BaseException, hint: str) -> TinkerError:
+    if isinstance(error, TinkerError):
+        made.with_context(operation=error.operation, attempts=error.attempts, elapsed=error.elapsed)
+    return made.with_context(hint=hint)
+
+
+def _has_number(error: TinkerError, request: NumberedRequest) -> TinkerError:
+    """The error for a request that the server has, and whose result cannot be read."""
+    return _context(
+        UnsafeToRetryError(
+            f"The first answer to seq_id {request.seq_id} was lost. The server says that it has "
+            "the request, and refuses to repeat its answer, so the result cannot be read."
+        ),
+        error,
+        "The operation takes effect; go on with the next one, do not submit it again.",
+    )
+
+
+def _unsafe(error: BaseException, request: NumberedRequest) -> TinkerError:
+    """The error for a request that may have taken effect and must not be sent again."""
+    why = error.message if isinstance(error, TinkerError) else repr(error)
+    return _context(
+        UnsafeToRetryError(
+            f"The answer to seq_id {request.seq_id} was lost ({why}). This server does not "
+            "recognise repeated requests, so it was not sent again: it may or may not have taken "
+            "effect."
+        ),
+        error,
+        "Load the last checkpoint and go on from there, or accept that one step may be lost.",
+    )
+
+
+def _held_back(lost: NumberedRequest) -> TinkerError:
+    """The error for a request that waited behind one that was lost, and was not sent."""
+    made = UnsafeToRetryError(
+        f"Not sent: it was submitted before the answer to seq_id {lost.seq_id} was lost, and this "
+        "server cannot tell whether that one took effect."
+    )
+    made.hint = "Load the last checkpoint and go on from there, or submit it again as it is."
+    return made

@@ -7,19 +7,22 @@ import contextlib
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tinker_api import operations as api
+from tinker_api.operations import Operation
+
 from tinker_ext import forks
-from tinker_ext._transport.observe import SessionEnded
-from tinker_ext._wire.json_codec import dumps
-from tinker_ext._wire.operations import operation
+from tinker_ext._transport.events import SessionEnded
+from tinker_ext._version import __version__
+from tinker_ext._wire.dialect import Ability
 from tinker_ext.core.deadline import allowed_seconds
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry, PendingOperation
-from tinker_ext.core.link import SDK_VERSION, Link
 from tinker_ext.core.once import Shared
 from tinker_ext.core.polling import wait_for
 from tinker_ext.core.sample_pool import SamplePool
+from tinker_ext.core.server import SDK_VERSION, Server, prepare
 from tinker_ext.core.session import Session, SessionOptions
-from tinker_ext.core.training_queue import Turns
+from tinker_ext.core.training_queue import TrainingQueue
 from tinker_ext.errors import APIError, ClientClosedError, TinkerError
 from tinker_ext.observe.watchers import Watchers
 
@@ -31,31 +34,33 @@ T = TypeVar("T")
 
 FOREVER_SECONDS = 10 * 365 * 86400.0
 CANCEL_BATCH = 64
+_SCOPES = frozenset({"access_scope", "project_id"})
+"""Query parameters that servers of the first era do not know."""
 
 
 class Workspace:
     """One server, one session, and everything under way there.
 
     Args:
-        link: The server.
+        server: Where everything goes.
         options: What a new session is told.
         session_id: Id of an existing session to join instead.
-        description: How to rebuild the link elsewhere: base URL and public settings.
+        description: How to reach the server from elsewhere: base URL and public settings.
     """
 
     def __init__(
         self,
-        link: Link,
+        server: Server,
         options: SessionOptions | None = None,
         *,
         session_id: str | None = None,
         description: Mapping[str, Any] | None = None,
     ) -> None:
-        self.link = link
-        self.runtime = link.runtime
-        self.watchers = Watchers(link.observers, link.runtime.time)
-        self.session = Session(link, options, session_id=session_id)
-        self.samples = SamplePool(link)
+        self.server = server
+        self.runtime = server.runtime
+        self.watchers = Watchers(server.observers, server.runtime.time)
+        self.session = Session(server, options, session_id=session_id)
+        self.samples = SamplePool(server)
         self.samples.on_cancelled = self._cancelled
         self.samples.owner = lambda: self.owner()
         self.description = dict(description or {})
@@ -63,9 +68,9 @@ class Workspace:
         """Its place in a fleet, when the user asked for one."""
         self.journal: Journal | None = None
         """Where the run is written down, when the user asked for it."""
-        self.followed: Turns | None = None
+        self.followed: TrainingQueue | None = None
         """The training requests that are written down."""
-        self._turns: list[Turns] = []
+        self._queues: list[TrainingQueue] = []
         self._retained = False
         self._closed = False
         self._dynamic: Shared[Mapping[str, Any]] = Shared(self._ask_dynamic)
@@ -118,16 +123,16 @@ class Workspace:
 
     def seconds(self) -> float:
         """How long an operation started now may take."""
-        configured = self.link.config.wait_deadline
+        configured = self.server.config.wait_deadline
         return allowed_seconds(FOREVER_SECONDS if configured is None else configured)
 
     def pending(self) -> list[PendingOperation]:
         """Everything in flight or queued, oldest first."""
-        return self.link.book.snapshot(self.runtime.time())
+        return self.server.in_flight.snapshot(self.runtime.time())
 
-    def add_turns(self, turns: Turns) -> None:
-        """Note the order of one more training client, to be ended with the workspace."""
-        self._turns.append(turns)
+    def add_queue(self, queue: TrainingQueue) -> None:
+        """Note the queue of one more training client, to be ended with the workspace."""
+        self._queues.append(queue)
 
     def after_fork(self) -> None:
         """In a forked child: share nothing with the parent but the server and its settings.
@@ -136,11 +141,11 @@ class Workspace:
         parent's, since two processes would number their requests alike: the first call that needs
         a session opens another one, and training clients of the parent refuse to work.
         """
-        self.link.book.after_fork()
+        self.server.in_flight.after_fork()
         self.session.after_fork()
         self.samples.after_fork()
-        for turns in self._turns:
-            turns.after_fork()
+        for queue in self._queues:
+            queue.after_fork()
         self.journal = self.followed = None
         self._dynamic = Shared(self._ask_dynamic)
         self._to_cancel = set()
@@ -148,21 +153,67 @@ class Workspace:
 
     # -- on the loop -----------------------------------------------------------------------
 
-    async def run(self, name: str, body: Mapping[str, Any], target: str, seconds: float) -> Any:
-        """Send an operation outside the training order and wait for its result."""
+    async def call(
+        self,
+        op: Operation[Any, Any],
+        arguments: Mapping[str, Any],
+        seconds: float | None = None,
+        *,
+        method: str | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
+        idempotency_key: str | None = None,
+    ) -> Any:
+        """Send an operation outside the training order and return its reply.
+
+        Args:
+            op: Row of the generated table.
+            arguments: Path, query and body by name.
+            seconds: How long it may take; the retry window by default.
+            method: Public method the user called, for the server's statistics.
+            headers: Headers of this call only.
+            idempotency_key: Kept over all attempts.
+
+        Returns:
+            The reply, or for an operation with a future its result.
+        """
+        dialect = await self.server.ready()
+        if not dialect.can(Ability.ACCESS_SCOPES):
+            known = {field.name for field in op.query_fields}
+            arguments = {
+                name: value
+                for name, value in arguments.items()
+                if name not in _SCOPES or name not in known
+            }
+        if op.result is not None:
+            target = str(arguments.get("model_id") or arguments.get("base_model") or "")
+            return await self.run(op, arguments, target, seconds or self.seconds())
+        marks = (("x-sdk-version", __version__), ("x-sdk-method", method or op.name))
+        deadline = None
+        if seconds is not None:
+            deadline = asyncio.get_running_loop().time() + seconds
+        return await self.server.call(
+            op,
+            headers=(*marks, *headers),
+            deadline=deadline,
+            idempotency_key=idempotency_key,
+            **arguments,
+        )
+
+    async def run(
+        self, op: Operation[Any, Any], arguments: Mapping[str, Any], target: str, seconds: float
+    ) -> Any:
+        """Send an operation with a future outside the training order; return its result."""
         loop = asyncio.get_running_loop()
-        op = operation(name)
-        entry = Entry(name, target, loop.time(), loop.time() + seconds)
-        book = self.link.book
-        book.add(entry)
+        entry = Entry(op.name, target, loop.time(), loop.time() + seconds)
+        self.server.in_flight.add(entry)
         ended: LightFuture[Any] = LightFuture()
-        self.watchers.begin_training(name, target, ()).follow(entry, ended)
+        self.watchers.begin_training(op.name, target, ()).follow(entry, ended)
         try:
             entry.stage = "sending"
-            reply = await self.link.send(op, dumps(body), deadline=entry.deadline)
-            promise = self.link.decode("UntypedAPIFuture", reply)
+            reply = await self.server.send(op, prepare(op, arguments), deadline=entry.deadline)
+            promise = self.server.read(op, reply)
             value = await wait_for(
-                self.link, entry, op, str(promise.request_id), roundtrip=reply.elapsed
+                self.server, entry, op, str(promise.request_id), roundtrip=reply.elapsed
             )
             ended.settle(value)
             return value
@@ -170,18 +221,18 @@ class Workspace:
             ended.fail(error)
             raise
         finally:
-            book.discard(entry)
+            self.server.in_flight.discard(entry)
 
     async def dynamic_config(self) -> Mapping[str, Any]:
         """Flags of client/dynamic_config; empty where the server has none."""
         return await self._dynamic.get()
 
     async def _ask_dynamic(self) -> Mapping[str, Any]:
-        dialect = await self.link.ready()
-        if dialect.era == "0.4.1":
+        dialect = await self.server.ready()
+        if not dialect.can(Ability.DYNAMIC_CONFIG):
             return {}
         try:
-            reply = await self.link.ask("client_dynamic_config", {"sdk_version": SDK_VERSION})
+            reply = await self.server.call(api.GET_CLIENT_DYNAMIC_CONFIG, sdk_version=SDK_VERSION)
         except APIError:
             return {}
         return {"sample_cancel_enabled": bool(reply.sample_cancel_enabled)}
@@ -194,12 +245,12 @@ class Workspace:
     async def _send_cancels(self) -> None:
         """Tell the server about samples nobody waits for, where it wants to know."""
         config = await self.dynamic_config()
-        op = operation("cancel_future")
+        op = api.CANCEL_FUTURE
         while self._to_cancel:
             batch = [self._to_cancel.pop() for _ in range(min(CANCEL_BATCH, len(self._to_cancel)))]
             if not config.get("sample_cancel_enabled"):
                 continue
-            sends = (self.link.send(op, dumps({"request_id": request_id})) for request_id in batch)
+            sends = (self.server.send(op, prepare(op, {"request_id": each})) for each in batch)
             await asyncio.gather(*sends, return_exceptions=True)
 
     async def close(self, status: str, detail: str | None = None) -> None:
@@ -208,8 +259,8 @@ class Workspace:
             return
         self._closed = True
         error: TinkerError = ClientClosedError("The client was closed while this was under way.")
-        for turns in self._turns:
-            turns.close(error)
+        for queue in self._queues:
+            queue.close(error)
         self.samples.close(error)
         for call in list(self._calls):  # else the end of the loop would cancel them without a word
             call.fail(ClientClosedError("The client was closed while this was under way."))
@@ -221,11 +272,11 @@ class Workspace:
         finally:
             self.session.close()
             lasted = 0.0 if began is None else self.runtime.time() - began
-            self.link.observers.notice(SessionEnded(session_id, status, detail, lasted))
+            self.server.observers.notice(SessionEnded(session_id, status, detail, lasted))
             for closer in self.closers:
                 with contextlib.suppress(Exception):
                     await closer()
-            await self.link.aclose()
+            await self.server.aclose()
 
     def release(self) -> None:
         """Let go of the loop, once, after `close`."""

@@ -18,7 +18,7 @@ import attrs
 import httpx
 
 from tinker_ext.downloads.part import Part, Version, alone, validator_of
-from tinker_ext.errors import DownloadError
+from tinker_ext.errors import TEMPORARY_STATUSES, DownloadError
 from tinker_ext.tls import client_context
 
 Progress = Callable[[int, int | None], None]
@@ -26,7 +26,6 @@ Progress = Callable[[int, int | None], None]
 BLOCK_BYTES = 1 << 18
 REDIRECTS = 5
 CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)$")
-TEMPORARY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _DIGEST = re.compile(r"sha-256=:?([A-Za-z0-9+/]+=*):?", re.IGNORECASE)
 
 

@@ -49,7 +49,7 @@ def attach(
     Raises:
         ConfigurationError: The address is not one, or `strict` and the store cannot be used.
     """
-    link = workspace.link
+    link = workspace.server
     member = Member(
         address,
         _Samples(workspace),
@@ -106,7 +106,7 @@ class _Samples:
         workspace = self._workspace()
         if workspace is None:
             return 0, 0, 0
-        samples, link = workspace.samples, workspace.link
+        samples, link = workspace.samples, workspace.server
         most = link.config.sample_concurrency
         if link.dialect is not None:
             most = min(most, link.dialect.config.sample_max_concurrent_requests)
@@ -123,5 +123,5 @@ class _Samples:
         workspace = self._workspace()
         if workspace is None or workspace.closed or not any(self.counts()[:2]):
             return
-        connection = workspace.link.connection
+        connection = workspace.server.connection
         workspace.runtime.call(lambda: connection.backoff.pause(seconds))

@@ -10,6 +10,9 @@ import attrs
 CHANGING: Final = frozenset({"forward_backward", "optim_step", "load_weights"})
 """Operations after which a checkpoint no longer shows the model as it is."""
 
+FILLER: Final = "filler"
+"""A forward pass without effect under the number of a request that was refused."""
+
 KEPT_CHECKPOINTS: Final = 20
 """How many a run may go back to; older ones would only make the journal long."""
 
@@ -107,7 +110,7 @@ class State:
     @property
     def names(self) -> list[str | None]:
         """What the requests since the last step save, in order; None for one that saves nothing."""
-        return [kept.name for _, kept in sorted(self.kept.items())]
+        return [kept.name for _, kept in sorted(self.kept.items()) if kept.operation != FILLER]
 
     @property
     def unsaved(self) -> bool:

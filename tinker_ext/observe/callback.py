@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tinker_ext._transport.observe import Event
+from tinker_ext._transport.events import Event
 
 EventCallback = Callable[[Event], object]
 """Called with every event, usually on the core loop's thread: it must return quickly."""

@@ -14,7 +14,7 @@ import importlib.util
 import time
 from typing import Any
 
-from tinker_ext._transport.observe import (
+from tinker_ext._transport.events import (
     Event,
     Observer,
     OperationFinished,

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from tinker_ext._transport.messages import Lane
-from tinker_ext._transport.observe import (
+from tinker_ext._transport.events import (
     Event,
     OperationFinished,
     RequestFailed,
@@ -24,6 +23,7 @@ from tinker_ext._transport.observe import (
     SessionEnded,
     SessionStarted,
 )
+from tinker_ext._transport.messages import Lane
 from tinker_ext.errors import (
     APIConnectionError,
     APIResponseValidationError,
@@ -35,8 +35,8 @@ from tinker_ext.errors import (
 # These run beside the user's calls: servers may lack them, and nobody waits for their result.
 BACKGROUND: Final = frozenset(
     {
-        "client_config",
-        "client_dynamic_config",
+        "get_client_config",
+        "get_client_dynamic_config",
         "session_heartbeat",
         "finish_session",
         "cancel_future",

@@ -7,7 +7,7 @@ import asyncio
 import attrs
 
 from tinker_ext import forks
-from tinker_ext._transport.observe import (
+from tinker_ext._transport.events import (
     Event,
     OperationFinished,
     OperationStarted,

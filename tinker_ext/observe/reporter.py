@@ -17,7 +17,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
 from tinker_ext import forks
-from tinker_ext._transport.observe import Event, SessionEnded, SessionStarted
+from tinker_ext._transport import statuses
+from tinker_ext._transport.events import Event, SessionEnded, SessionStarted
 from tinker_ext.errors import APIStatusError, FeatureMissingError, TinkerError
 from tinker_ext.observe import identity
 from tinker_ext.observe.payload import Draft, drafts
@@ -30,9 +31,6 @@ PERIOD_SECONDS: Final = 10.0
 LONGEST_PAUSE_SECONDS: Final = 300.0
 DRAIN_SECONDS: Final = 2.0
 """Time that closing a client may spend on the last batches."""
-
-_REFUSED: Final = frozenset({401, 403, 404, 405, 410, 501})
-"""The server does not want telemetry: nothing more is sent."""
 
 
 class Loop(Protocol):
@@ -183,7 +181,7 @@ class Reporter:
     def _is_dropped(self, error: TinkerError) -> bool:
         """Whether this batch is lost for good; a server without the endpoint ends it all."""
         status = error.status_code if isinstance(error, APIStatusError) else None
-        if isinstance(error, FeatureMissingError) or status in _REFUSED:
+        if isinstance(error, FeatureMissingError) or status in statuses.UNWANTED:
             self._off = True
             self._queue.clear()
             log.debug("This server takes no telemetry; nothing more is reported.")

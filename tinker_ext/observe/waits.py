@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tinker_ext import forks
-from tinker_ext._transport.observe import (
+from tinker_ext._transport.events import (
     OperationFinished,
     OperationStarted,
     RequestFinished,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any, Protocol
 
-from tinker_ext._transport.observe import Observers, OperationFinished, OperationStarted
+from tinker_ext._transport.events import Observers, OperationFinished, OperationStarted
 from tinker_ext.errors import APIStatusError, ClientClosedError, InvalidInputError
 from tinker_ext.observe.ledger import Hold, Ledger
 from tinker_ext.types.datum import Datum

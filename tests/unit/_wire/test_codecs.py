@@ -9,11 +9,15 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tinker_api.errors import ParseError
+from tinker_api.operations import OPTIM_STEP
 from tinker_proto import tinker_pb2 as pb
 
 from tinker_ext import Datum, ModelInput, SamplingParams, TensorData
-from tinker_ext._wire import json_codec, payload, proto_codec, records, requests
+from tinker_ext._wire import json_codec, payload, proto_codec, results
 from tinker_ext._wire.payload import Body, seal_proto
+from tinker_ext._wire.sample_body import SampleOptions, sample_body
+from tinker_ext.clients.arguments import step_fields
 from tinker_ext.errors import FeatureMissingError, InvalidInputError
 from tinker_ext.types import (
     DmelChunk,
@@ -33,16 +37,24 @@ def datum(tokens, weights=None):
     return Datum(ModelInput.from_ints(tokens), {"target_tokens": tokens, "weights": weights})
 
 
+def sampled(*arguments):
+    return orjson.loads(sample_body(*arguments))
+
+
+def stepped(params):
+    return OPTIM_STEP.prepare(model_id="M", **step_fields(params)).body
+
+
 def test_a_null_metric_of_a_step_is_nan():
     """M28: encoders write null for what is not finite; the step was taken all the same."""
     body = {"metrics": {"grad_norm:mean": None, "lr:mean": 0.5}}
-    step = records.decoder("OptimStepResponse").from_json(body)
+    step = results.read_json(OPTIM_STEP, body)
     assert np.isnan(step.metrics.pop("grad_norm:mean"))
     assert step.metrics == {"lr:mean": 0.5}
     assert body["metrics"]["grad_norm:mean"] is None
-    assert records.decoder("OptimStepResponse").from_json({"metrics": None}).metrics is None
-    with pytest.raises(ValueError, match="number"):
-        records.decoder("OptimStepResponse").from_json({"metrics": {"a": "1"}})
+    assert results.read_json(OPTIM_STEP, {"metrics": None}).metrics is None
+    with pytest.raises(ParseError, match="number"):
+        results.read_json(OPTIM_STEP, {"metrics": {"a": "1"}})
 
 
 @given(TOKENS, st.integers(1, 2**31 - 1))
@@ -365,16 +377,16 @@ def test_outputs_of_another_kind_are_no_empty_list(outputs):
 def test_a_sample_request_says_only_what_was_asked():
     """M4: fields of the second era are absent unless set; tags are always there."""
     prompt = ModelInput.from_ints([1])
-    plain = requests.sample({"base_model": "m"}, None, prompt, 1, SamplingParams())
+    plain = sampled({"base_model": "m"}, None, prompt, 1, SamplingParams())
     assert set(plain) == {"num_samples", "prompt", "sampling_params", "base_model", "type"}
     assert plain["sampling_params"] == {"temperature": 1, "top_k": -1, "top_p": 1}
-    full = requests.sample(
+    full = sampled(
         {"sampling_session_id": "x"},
         0,
         prompt,
         1,
         SamplingParams(stop="a", max_tokens=1, seed=2),
-        requests.SampleOptions(prompt_logprobs=True, topk_prompt_logprobs=3),
+        SampleOptions(prompt_logprobs=True, topk_prompt_logprobs=3),
     )
     assert full["seq_id"] == 0
     assert full["prompt_logprobs"] is True
@@ -387,17 +399,17 @@ def test_adam_sends_new_keys_only_when_set():
     from tinker_ext import AdamParams, DimuonParams
     from tinker_ext.types.optimizer import OptimParamsBase
 
-    plain = requests.optim_step("M", AdamParams())["adam_params"]
+    plain = stepped(AdamParams())["adam_params"]
     assert plain == {"learning_rate": 1e-4, "beta1": 0.9, "beta2": 0.95, "eps": 1e-12}
-    full = requests.optim_step("M", AdamParams(weight_decay=0.1, grad_clip_norm=1.0))
+    full = stepped(AdamParams(weight_decay=0.1, grad_clip_norm=1.0))
     assert full["adam_params"]["weight_decay"] == 0.1
-    assert requests.optim_step("M", DimuonParams(learning_rate=0.1))["optimizer_params"] == {
+    assert stepped(DimuonParams(learning_rate=0.1))["optimizer_params"] == {
         "type": "dimuon",
         "learning_rate": 0.1,
         "grad_clip_norm": 0.0,
         "beta1": 0.9,
     }
-    other = requests.optim_step("M", OptimParamsBase(type="lion", rate=1))
+    other = stepped(OptimParamsBase(type="lion", rate=1))
     assert other["optimizer_params"] == {"type": "lion", "rate": 1}
 
 

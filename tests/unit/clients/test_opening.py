@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from tinker_ext import AdminClient, RestClient, SamplingClient, ServiceClient, TrainingClient
-from tinker_ext._wire.dialects import Wire
+from tinker_ext._wire.dialect import Wire
 from tinker_ext.clients import embedded
 from tinker_ext.config import HOSTED_BASE_URL, Config
 from tinker_ext.errors import ConfigurationError, InvalidInputError, TinkerError
@@ -34,23 +34,23 @@ def test_without_key_and_url_nothing_is_guessed():
 
 def test_a_key_means_the_hosted_service():
     """M33: a key without a base URL goes to the hosted service."""
-    assert ServiceClient(api_key="tml-x").holder.link.base_url == HOSTED_BASE_URL
+    assert ServiceClient(api_key="tml-x").holder.server.base_url == HOSTED_BASE_URL
 
 
 def test_environment_and_argument(monkeypatch):
     """M33: TINKER_BASE_URL is used; the argument wins; any key shape is fine elsewhere."""
     monkeypatch.setenv("TINKER_BASE_URL", "http://one/path/")
-    assert ServiceClient(api_key="any").holder.link.base_url == "http://one/path"
-    assert ServiceClient(base_url="http://two", api_key="x").holder.link.base_url == "http://two"
+    assert ServiceClient(api_key="any").holder.server.base_url == "http://one/path"
+    assert ServiceClient(base_url="http://two", api_key="x").holder.server.base_url == "http://two"
     monkeypatch.setenv("TINKER_BASE_URL", "embedded")
-    assert ServiceClient().holder.link.base_url == embedded.URL
+    assert ServiceClient().holder.server.base_url == embedded.URL
 
 
 def test_older_arguments_are_taken_with_a_warning():
     """M16: what 0.4.1 took is still taken."""
     with pytest.warns(DeprecationWarning, match="timeout"):
         service = ServiceClient(base_url="http://x", api_key="k", timeout=5.0, max_retries=3)
-    assert service.holder.link.config.request_timeout == 5.0
+    assert service.holder.server.config.request_timeout == 5.0
     with pytest.raises(TypeError, match="nonsense"):
         ServiceClient(base_url="http://x", nonsense=1)
 

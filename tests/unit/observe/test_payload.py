@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tinker_ext._transport import Lane
-from tinker_ext._transport.observe import (
+from tinker_ext._transport.events import (
     OperationFinished,
     RequestFailed,
     RequestFinished,
@@ -120,7 +120,7 @@ def test_a_user_error_counts_anywhere_in_the_chain():
             RequestFailed("get_session", Lane.REST, 1, 1.0, error_for_status(404)),
             ["InternalClientHolder.execute_with_retries.exception", "user_error"],
         ),
-        (RequestFailed("client_config", Lane.SESSION, 1, 1.0, error_for_status(404)), []),
+        (RequestFailed("get_client_config", Lane.SESSION, 1, 1.0, error_for_status(404)), []),
         (RequestFailed("send_telemetry", Lane.TELEMETRY, 1, 1.0, error_for_status(404)), []),
         (finished(None), []),
     ],

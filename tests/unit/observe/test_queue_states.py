@@ -8,7 +8,7 @@ import pytest
 from in_process import MODEL, adam, client, datum, run, server
 
 from tinker_ext import ModelInput, SamplingParams
-from tinker_ext.core.in_flight import Book, Entry
+from tinker_ext.core.in_flight import Entry, InFlight
 from tinker_ext.mock.settings import Pause
 from tinker_ext.runlog import read
 from tinker_ext.telemetry import QueueStateSeen
@@ -61,7 +61,7 @@ def test_observers_callbacks_clients_and_the_log_are_told(caplog, tmp_path):
 
 def test_at_most_one_line_a_minute_for_all_targets_and_never_for_active(caplog):
     """M26: a thousand waiting samples are one line a minute; `active` is none."""
-    book = Book(3600.0)
+    book = InFlight(3600.0)
     entries = [Entry("asample", f"sampler-{i}", 0.0, 1e9) for i in range(10)]
     with caplog.at_level(logging.DEBUG, "tinker_ext"):
         for second in range(0, 180, 5):
@@ -77,7 +77,7 @@ def test_at_most_one_line_a_minute_for_all_targets_and_never_for_active(caplog):
 @pytest.mark.parametrize("state", ["paused_rate_limit", "a_state_of_tomorrow"])
 def test_an_observer_that_fails_does_not_stop_the_others(state, caplog):
     """M26: a failing callback is logged; unknown states read as unknown."""
-    book = Book(3600.0)
+    book = InFlight(3600.0)
     told = []
 
     class Client:
@@ -100,7 +100,7 @@ def test_an_observer_that_fails_does_not_stop_the_others(state, caplog):
 
 def test_listening_keeps_no_client_alive():
     """M26 M21: a client that was forgotten is not told and does not stay in memory."""
-    book = Book(3600.0)
+    book = InFlight(3600.0)
     told = []
 
     class Client:

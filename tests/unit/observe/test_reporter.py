@@ -9,7 +9,7 @@ import pytest
 from virtual_clock import run_virtual
 
 from tinker_ext._transport import Lane
-from tinker_ext._transport.observe import RetryScheduled, SessionEnded, SessionStarted
+from tinker_ext._transport.events import RetryScheduled, SessionEnded, SessionStarted
 from tinker_ext.core.loop import InlineRuntime
 from tinker_ext.errors import FeatureMissingError, error_for_status
 from tinker_ext.observe import identity

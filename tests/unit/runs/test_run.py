@@ -275,7 +275,7 @@ def test_a_result_outlives_the_memory_of_the_server(server, path):
 
 def test_a_large_result_that_is_gone_means_going_back(server, path, monkeypatch):
     """M20: what can be read neither here nor there is computed again, on a new model."""
-    monkeypatch.setattr("tinker_ext.core.recorded.SMALL_NUMBERS", 0)
+    monkeypatch.setattr("tinker_ext.journal.recorder.SMALL_NUMBERS", 0)
     first = make(server, path)
     next(first.steps(2))
     first.training.forward_backward([datum(3)], "cross_entropy").result(10)

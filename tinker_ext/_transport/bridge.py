@@ -1,4 +1,4 @@
-"""Carry a call over somebody else's `httpx.AsyncBaseTransport`: an ASGI app, a mock, a proxy.
+"""The bridge to httpx: an ASGI application of this process, a proxy, a transport of the caller.
 
 The reply is unpacked by us and within our bounds, and every failure becomes one of our own errors.
 """
@@ -6,7 +6,8 @@ The reply is unpacked by us and within our bounds, and every failure becomes one
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
 
 import httpx
 
@@ -20,17 +21,39 @@ from tinker_ext._transport.faults import (
     UnreadableReplyError,
 )
 from tinker_ext._transport.inflate import CorruptError, TooLargeError, inflater_for
-from tinker_ext._wire.payload import Body
-from tinker_ext.errors import TinkerError
+from tinker_ext._transport.messages import Call
+from tinker_ext.errors import ConfigurationError, TinkerError
+from tinker_ext.tls import client_context
+
+Message = MutableMapping[str, Any]
+Application = Callable[
+    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
+    Awaitable[None],
+]
+
+
+def proxy_transport(proxy: str) -> httpx.AsyncBaseTransport:
+    """Return httpx's transport through a proxy; how many requests it carries is our own limit.
+
+    Raises:
+        ConfigurationError: The proxy's URL has a scheme that httpx cannot speak here.
+    """
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    try:
+        return httpx.AsyncHTTPTransport(verify=client_context(), proxy=proxy, limits=limits)
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        scheme = proxy.partition("://")[0]
+        raise ConfigurationError(
+            f"the proxy that the environment names for this server cannot be used ({scheme}://…): "
+            f"{error}"
+        ) from None
 
 
 async def send_foreign(
     transport: httpx.AsyncBaseTransport,
-    method: str,
+    call: Call,
     url: str,
-    headers: Sequence[tuple[str, str]],
-    content: bytes | Body | None,
-    *,
+    headers: str,
     timeout: float,
     max_reply_bytes: int,
 ) -> RawReply:
@@ -44,18 +67,19 @@ async def send_foreign(
         ExchangeTimeoutError: Not finished in time.
     """
     timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout)
+    pairs = [line.partition(": ") for line in headers.split("\r\n") if line]
     request = httpx.Request(
-        method,
+        call.method,
         url,
-        headers=list(headers),
-        content=None if content is None else bytes(content),
+        headers=[(name, value) for name, _, value in pairs],
+        content=None if call.content is None else bytes(call.content),
         extensions={"timeout": timeouts},
     )
     response: httpx.Response | None = None
     try:
         async with asyncio.timeout(timeout):
             response = await transport.handle_async_request(request)
-            body = await _read(response, max_reply_bytes, head_only=method == "HEAD")
+            body = await _read(response, max_reply_bytes, head_only=call.method == "HEAD")
     except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
         if isinstance(error, TinkerError):
             raise
@@ -113,3 +137,62 @@ async def _read(response: httpx.Response, limit: int, *, head_only: bool) -> byt
             f"the reply has {packed} bytes where its header promises {length}"
         )
     return b"".join(pieces)
+
+
+class InProcessTransport(httpx.AsyncBaseTransport):
+    """Calls the application on the caller's loop.
+
+    `httpx.ASGITransport` looks for trio in the file system at every request, which costs more than
+    the embedded server needs for a small one.
+
+    Args:
+        app: The application.
+    """
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Run the application once; an answer it does not finish counts as a lost connection."""
+        content = await request.aread()
+        url = request.url
+        unread = True
+        complete = asyncio.Event()
+        start: Message = {}
+        body: list[bytes] = []
+
+        async def receive() -> Message:
+            nonlocal unread
+            if unread:
+                unread = False
+                return {"type": "http.request", "body": content, "more_body": False}
+            await complete.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                start.update(message)
+            elif message["type"] == "http.response.body":
+                body.append(message.get("body", b""))
+                if not message.get("more_body", False):
+                    complete.set()
+
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": request.method,
+            "headers": [(name.lower(), value) for name, value in request.headers.raw],
+            "scheme": url.scheme,
+            "path": url.path,
+            "raw_path": url.raw_path.split(b"?")[0],
+            "query_string": url.query,
+            "server": (url.host, url.port),
+            "client": ("127.0.0.1", 0),
+            "root_path": "",
+        }
+        await self._app(scope, receive, send)
+        if not start or not complete.is_set():
+            raise httpx.ReadError("the application ended without an answer")
+        stream = httpx.ByteStream(b"" if request.method == "HEAD" else b"".join(body))
+        return httpx.Response(start["status"], headers=start.get("headers", []), stream=stream)

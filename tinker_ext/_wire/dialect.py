@@ -1,4 +1,4 @@
-"""What one server speaks and lacks, decided from its client/config reply and what it refuses."""
+"""What one server speaks, can do and lacks: what it says of itself, and what was found out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from tinker_ext.auth import is_hosted
-from tinker_ext.errors import ConfigurationError
+from tinker_ext.errors import ConfigurationError, FeatureMissingError
 
 _MIB = 1 << 20
 
@@ -28,13 +28,31 @@ class Seq(enum.StrEnum):
     ORDER: works in seq order, waits for missing numbers, answers a repeat with the first request.
     DEDUPE: answers a repeat with the first request; order is the order of arrival.
     STRICT: refuses a repeat with 409.
+    LATE: takes a repeat, and refuses it with 409 when its result is asked for.
     IGNORE: does the work again.
+    UNKNOWN: nobody has said, and it was not found out yet.
     """
 
     ORDER = "order"
     DEDUPE = "dedupe"
     STRICT = "strict"
+    LATE = "late"
     IGNORE = "ignore"
+    UNKNOWN = "unknown"
+
+
+class Ability(enum.StrEnum):
+    """What servers of the second era can do and those of the first cannot, in words."""
+
+    RESULT_SIZES = "announcement of result sizes"
+    DYNAMIC_CONFIG = "dynamic client configuration"
+    ACCESS_SCOPES = "access scopes and projects"
+    CHUNKS_BY_BYTES = "chunk limits in bytes"
+    OPTIMIZER_RESTORE = "restoring of optimizer state (load_state_with_optimizer)"
+    CHECKPOINT_TTL = "life time of checkpoints (ttl_seconds)"
+    SAMPLE_TOPK = "likeliest tokens of sampled positions (topk_sample_logprobs)"
+    UNSIZED_IMAGES = "images without their size"
+    PROCESS_IDS = "process ids in telemetry"
 
 
 @attrs.frozen
@@ -89,27 +107,38 @@ class Dialect:
         era: Server era: `0.36.0` when it has client/config with its flags, else `0.4.1`.
         seq: What it does with training seq ids.
         config: Flags of client/config.
+        abilities: What it can do that not every server can.
+        sorts: It invites requests out of order, so it must sort them by their seq_id.
         lacks: Names of operations the server answered with "no such endpoint".
-        chosen_by: `argument`, `environment`, `probe` or `refusal`.
+        chosen_by: Who chose the wire: `argument`, `environment`, `probe` or `found`.
+        seq_by: Who says what `seq` says: `configured`, `declared`, `hosted`, `found`, `assumed`.
     """
 
     base_url: str
     wire: Wire = Wire.JSON
     era: str = "0.4.1"
-    seq: Seq = Seq.IGNORE
+    seq: Seq = Seq.UNKNOWN
     config: ServerConfig = attrs.field(factory=ServerConfig)
+    abilities: frozenset[Ability] = frozenset()
+    sorts: bool = False
     lacks: frozenset[str] = frozenset()
     chosen_by: str = "probe"
+    seq_by: str = "assumed"
 
     @property
     def pipelined(self) -> bool:
-        """Whether training posts may be sent ahead of the answer to the previous one."""
-        return self.seq is Seq.ORDER
+        """Whether training requests may be sent ahead of the answer to the previous one."""
+        return self.seq is Seq.ORDER or (self.seq is Seq.UNKNOWN and self.sorts)
 
     @property
     def resends(self) -> bool:
-        """Whether a training post whose answer was lost may be sent again."""
-        return self.seq is not Seq.IGNORE
+        """Whether a training request whose answer was lost may be sent again."""
+        return self.seq not in (Seq.IGNORE, Seq.UNKNOWN)
+
+    @property
+    def repeats_answers(self) -> bool:
+        """Whether a repeated training request is answered like the first."""
+        return self.seq in (Seq.ORDER, Seq.DEDUPE)
 
     @property
     def one_by_one(self) -> bool:
@@ -118,11 +147,48 @@ class Dialect:
         Among the servers without client/config is an engine (skyrl-tx 0.3.0) that lets a queued
         optim_step overtake the forward_backward before it; steps are lost there without a word.
         """
-        return self.seq is Seq.IGNORE and "client_config" in self.lacks
+        unsorted = self.seq in (Seq.IGNORE, Seq.UNKNOWN)
+        return unsorted and "get_client_config" in self.lacks
+
+    def can(self, ability: Ability) -> bool:
+        """Whether the server can do this."""
+        return ability in self.abilities
+
+    def require(self, ability: Ability) -> None:
+        """Refuse what the server cannot do, before anything is sent.
+
+        Raises:
+            FeatureMissingError: It cannot.
+        """
+        if ability not in self.abilities:
+            raise FeatureMissingError(ability.value, self.base_url)
 
     def without(self, operation: str) -> Dialect:
         """The same server, known to lack one more operation."""
         return attrs.evolve(self, lacks=self.lacks | {operation})
+
+    def found(self, *, wire: Wire | None = None, seq: Seq | None = None) -> Dialect:
+        """The same server, after something was found out about it.
+
+        The wire is remembered for later clients of this process: a wrong one is refused and costs
+        nothing. What a server makes of repeats is not: a wrong memory of it would train twice.
+        """
+        changes: dict[str, Any] = {}
+        if wire is not None:
+            _wires[self.base_url] = wire
+            changes |= {"wire": wire, "chosen_by": "found"}
+        if seq is not None:
+            changes |= {"seq": seq, "seq_by": "found"}
+        return attrs.evolve(self, **changes)
+
+
+_wires: dict[str, Wire] = {}
+"""Wires that earlier clients of this process found out, per server."""
+
+
+def forget(base_url: str) -> None:
+    """Forget the wire that was found out for a server, for example after it was upgraded."""
+    _wires.pop(base_url, None)
 
 
 def has_protobuf() -> bool:
@@ -140,7 +206,6 @@ def choose(
     argument: str | None = None,
     environment: str | None = None,
     seq: str | None = None,
-    refused: frozenset[Wire] = frozenset(),
     protobuf: bool = True,
 ) -> Dialect:
     """Decide how to talk to a server.
@@ -151,7 +216,6 @@ def choose(
         argument: Wire the caller asked for: `json`, `proto` or None.
         environment: Wire of the configuration (TINKER_EXT_WIRE).
         seq: Rule of the configuration (TINKER_EXT_SEQ): what the server does with seq ids.
-        refused: Wires this server refused before.
         protobuf: Whether the protobuf runtime is installed.
 
     Returns:
@@ -167,20 +231,23 @@ def choose(
     if asked in (None, "auto"):
         asked, chosen_by = environment, "environment"
     if asked in (None, "", "auto"):
-        wire = Wire.PROTO if modern and protobuf else Wire.JSON
-        other = Wire.JSON if wire is Wire.PROTO else Wire.PROTO
-        chosen_by = "probe"
-        if wire in refused and other not in refused and (protobuf or other is Wire.JSON):
-            wire, chosen_by = other, "refusal"
+        wire, chosen_by = (Wire.PROTO if modern and protobuf else Wire.JSON), "probe"
+        found = _wires.get(base_url)
+        if found is not None and (protobuf or found is Wire.JSON):
+            wire, chosen_by = found, "found"
     else:
         wire = _wire(asked, chosen_by, protobuf)
+    rule, seq_by = _seq(base_url, reply, seq)
     return Dialect(
         base_url=base_url,
         wire=wire,
         era="0.36.0" if modern else "0.4.1",
-        seq=_seq(base_url, reply, seq, modern),
+        seq=rule,
         config=config,
+        abilities=frozenset(Ability) if modern else frozenset(),
+        sorts=(reply or {}).get("parallel_fwdbwd_chunks") is True,
         chosen_by=chosen_by,
+        seq_by=seq_by,
     )
 
 
@@ -199,37 +266,17 @@ def _wire(asked: str | None, source: str, protobuf: bool) -> Wire:
     return wire
 
 
-def _seq(base_url: str, reply: Mapping[str, Any] | None, asked: str | None, modern: bool) -> Seq:
-    name = asked or (reply or {}).get("seq_ids")
-    if name and isinstance(name, str):
+def _seq(base_url: str, reply: Mapping[str, Any] | None, asked: str | None) -> tuple[Seq, str]:
+    declared = (reply or {}).get("seq_ids")
+    for name, source in ((asked, "configured"), (declared, "declared")):
+        if not (name and isinstance(name, str)):
+            continue
         if name in _SEQ_NAMES:
-            return _SEQ_NAMES[name]
-        if asked:
+            return _SEQ_NAMES[name], source
+        if source == "configured":
             raise ConfigurationError(
                 f"unknown seq rule {asked!r}; use one of {', '.join(sorted(_SEQ_NAMES))}"
             )
-    if not modern:
-        # Unknown servers are taken for the worst kind: one of them trains twice on a repeat.
-        return Seq.IGNORE
-    # A server that invites parallel chunks receives chunk 1 last from the official client, so
-    # it must sort by seq_id and wait for gaps.
-    parallel = (reply or {}).get("parallel_fwdbwd_chunks", is_hosted(base_url))
-    return Seq.ORDER if parallel is True else Seq.DEDUPE
-
-
-_refusals: dict[str, frozenset[Wire]] = {}
-
-
-def refusals(base_url: str) -> frozenset[Wire]:
-    """Wires that this server refused earlier in this process."""
-    return _refusals.get(base_url, frozenset())
-
-
-def remember_refusal(base_url: str, wire: Wire) -> None:
-    """Note that a server refused a wire, so that nobody tries it again."""
-    _refusals[base_url] = refusals(base_url) | {wire}
-
-
-def forget_refusals(base_url: str) -> None:
-    """Forget what a server refused, for example after it was upgraded."""
-    _refusals.pop(base_url, None)
+    # The hosted service receives chunk 1 last from the official client, so it sorts by seq_id and
+    # waits for gaps. Of nobody else is anything assumed: one kind of server trains twice.
+    return (Seq.ORDER, "hosted") if is_hosted(base_url) else (Seq.UNKNOWN, "assumed")

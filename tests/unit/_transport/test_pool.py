@@ -11,20 +11,23 @@ import zlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import httpx
 import pytest
 import zstandard
 from unit._transport.loopback import Loopback, Seen, Writer, reply, serving
 
 from tinker_ext import ServiceClient
 from tinker_ext._transport import (
+    Call,
     ConnectError,
     ConnectionLostError,
     ExchangeTimeoutError,
-    HttpTransport,
+    LaneSettings,
     MalformedReplyError,
+    Pool,
     ReplyTooLargeError,
+    RetryRule,
 )
+from tinker_ext._transport.channel import RawReply
 from tinker_ext._transport.origin import split_base_url
 from tinker_ext.errors import (
     APIConnectionError,
@@ -37,8 +40,49 @@ from tinker_ext.tls import client_context
 MB = 1024 * 1024
 
 
-def pool(server: Loopback, **options: Any) -> HttpTransport:
-    return HttpTransport(split_base_url(server.url)[0], **options)
+class Lines:
+    """A pool and a way to send plain requests on it."""
+
+    def __init__(self, url: str, connections: int, max_reply_bytes: int, **options: Any) -> None:
+        settings = LaneSettings(connections, max_reply_bytes)
+        self.pool = Pool(split_base_url(url)[0], settings, **options)
+        self.queue, self.aclose = self.pool.queue, self.pool.aclose
+
+    async def send_raw(
+        self,
+        method: str,
+        target: str,
+        headers: bytes,
+        content: bytes | None = None,
+        *,
+        timeout: float = 60.0,
+        deadline: float | None = None,
+        replay: bool | None = None,
+        unsafe: bool = False,
+        max_reply_bytes: int | None = None,
+    ) -> RawReply:
+        rule = RetryRule.UNSAFE if unsafe else RetryRule.READ if replay else RetryRule.DEDUPE
+        call = Call(
+            "x",
+            method,
+            target,
+            content,
+            timeout=timeout,
+            retry=rule,
+            max_reply_bytes=max_reply_bytes,
+        )
+        await self.queue.acquire(deadline=deadline)
+        try:
+            end = 1e12 if deadline is None else deadline
+            return await self.pool.send(call, target, headers.decode("latin-1"), end)
+        finally:
+            self.queue.release()
+
+
+def pool(
+    server: Loopback, connections: int = 64, max_reply_bytes: int = 512 * MB, **options: Any
+) -> Lines:
+    return Lines(server.url, connections, max_reply_bytes, **options)
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
@@ -360,7 +404,7 @@ def test_server_that_never_reads() -> None:
 
         listener = await asyncio.start_server(ignore, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
-        http = HttpTransport(split_base_url(f"http://127.0.0.1:{port}")[0])
+        http = Lines(f"http://127.0.0.1:{port}", 4, MB)
         with pytest.raises(ExchangeTimeoutError) as caught:
             await http.send_raw("POST", "/", b"", bytes(32 * MB), timeout=0.2)
         assert caught.value.sent is None
@@ -376,7 +420,7 @@ def test_refused_connection() -> None:
     async def main() -> None:
         async with serving(b"") as server:
             port = server.port
-        http = HttpTransport(split_base_url(f"http://127.0.0.1:{port}")[0])
+        http = Lines(f"http://127.0.0.1:{port}", 4, MB)
         with pytest.raises(ConnectError) as caught:
             await http.send_raw("POST", "/", b"", b"x")
         assert caught.value.sent is False
@@ -429,15 +473,16 @@ def test_connection_closed_while_idle_is_not_used() -> None:
     run(main)
 
 
-def test_idle_limit_of_one_request() -> None:
+def test_idle_limit_of_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """M20: a request that must not be repeated takes only a connection used just now."""
+    monkeypatch.setattr("tinker_ext._transport.pool._UNSAFE_MAX_IDLE", 0.01)
 
     async def main() -> None:
         async with serving(reply()) as server:
             http = pool(server, connections=1)
             await http.send_raw("GET", "/", b"")
             await asyncio.sleep(0.03)
-            await http.send_raw("POST", "/", b"", b"x", max_idle=0.01)
+            await http.send_raw("POST", "/", b"", b"x", unsafe=True)
             assert [seen.connection for seen in server.seen] == [1, 2]
             await asyncio.sleep(0.01)
             assert server.open == 1
@@ -521,58 +566,7 @@ def test_close_ends_what_is_under_way() -> None:
     run(main)
 
 
-def test_as_transport_of_httpx() -> None:
-    """M25: an httpx.AsyncClient works on it, compression and status included."""
-
-    async def main() -> None:
-        async def answer(seen: Seen, writer: Writer) -> None:
-            if seen.method == "HEAD":
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n")
-                return
-            body = gzip.compress(b'{"got":"' + seen.body + b'"}')
-            writer.write(reply(body, 201, ("Content-Encoding: gzip", "Content-Type: text/json")))
-
-        async with serving(answer) as server:
-            client = httpx.AsyncClient(transport=pool(server), base_url=server.url)
-            async with client:
-                response = await client.post("/x?a=1", content=b"hi", headers={"X-K": "v"})
-                assert (response.status_code, response.json()) == (201, {"got": "hi"})
-                assert server.seen[0].headers["x-k"] == "v"
-                assert "gzip" in server.seen[0].headers["accept-encoding"]
-                assert (await client.get("/y")).json() == {"got": ""}
-                assert "content-length" not in server.seen[1].headers
-                assert (await client.head("/z")).headers["content-length"] == "5000"
-                assert (await client.get("/again")).status_code == 201
-
-                async def pieces():
-                    yield b"str"
-                    yield b"eam"
-
-                streamed = await client.post("/s", content=pieces())
-                assert streamed.json() == {"got": "stream"}
-
-    run(main)
-
-
-def test_other_origins_are_refused() -> None:
-    """M33: a client that follows a redirect elsewhere gets an error, not a request with the key."""
-
-    async def main() -> None:
-        async with serving(reply(b"stolen")) as other:
-            away = reply(b"", 302, (f"Location: {other.url}/take",))
-            async with serving(away) as server:
-                client = httpx.AsyncClient(
-                    transport=pool(server), base_url=server.url, follow_redirects=True
-                )
-                async with client:
-                    with pytest.raises(ConnectError, match="only"):
-                        await client.get("/x", headers={"X-API-Key": "secret"})
-            assert not other.seen
-
-    run(main)
-
-
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+HEAD_OF_CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize("kind", ["many", "one line", "extension"])
@@ -585,7 +579,7 @@ def test_trailers_and_chunk_extensions_are_bounded(kind: str) -> None:
     }[kind]
 
     async def answer(_: Seen, writer: Writer) -> None:
-        writer.write(CHUNKED + endless)
+        writer.write(HEAD_OF_CHUNKS + endless)
         await writer.drain()
         await asyncio.sleep(20)
 
@@ -602,7 +596,7 @@ def test_trailers_and_chunk_extensions_are_bounded(kind: str) -> None:
 def test_many_small_chunks_and_honest_trailers_pass() -> None:
     """F31: 20,000 chunks of one byte and a few trailers are a reply like any other."""
     body = b"x" * 20_000
-    text = CHUNKED + b"1\r\nx\r\n" * 20_000 + b"0\r\nX-Sum: 7\r\nContent-Type: evil\r\n\r\n"
+    text = HEAD_OF_CHUNKS + b"1\r\nx\r\n" * 20_000 + b"0\r\nX-Sum: 7\r\nContent-Type: evil\r\n\r\n"
 
     async def main() -> None:
         async with serving(text) as server:
@@ -623,7 +617,7 @@ def test_certificates_that_are_not_there_are_named(name, monkeypatch, tmp_path) 
     monkeypatch.setenv(name, str(tmp_path / "gone.pem"))
 
     async def main() -> None:
-        http = HttpTransport(split_base_url("https://127.0.0.1:9")[0])
+        http = Lines("https://127.0.0.1:9", 1, MB)
         with pytest.raises(TinkerError) as caught:
             await http.send_raw("GET", "/", b"")
         if name == "SSL_CERT_FILE":

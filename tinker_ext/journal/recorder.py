@@ -10,19 +10,19 @@ from typing import Any, Final
 
 import attrs
 import orjson
+from tinker_api.operations import OPERATIONS, Operation
 
-from tinker_ext._transport import Reply
-from tinker_ext._wire.operations import OPERATIONS, Operation, operation
+from tinker_ext._wire import results
 from tinker_ext._wire.payload import Payload
-from tinker_ext._wire.records import decoder, is_binary
-from tinker_ext.core.delivery import Delivery
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry
-from tinker_ext.core.link import Link
 from tinker_ext.core.loop import OFFLOAD_BYTES
 from tinker_ext.core.polling import wait_for
-from tinker_ext.core.posts import Post
-from tinker_ext.journal import Journal, JournalError
+from tinker_ext.core.server import Server
+from tinker_ext.core.training_queue import NumberedRequest
+from tinker_ext.journal.file import JournalError
+from tinker_ext.journal.journal import Journal
+from tinker_ext.journal.state import FILLER
 from tinker_ext.types.outputs import ForwardBackwardOutput
 
 log = logging.getLogger("tinker_ext")
@@ -33,19 +33,19 @@ SMALL_NUMBERS: Final = 4096
 """Outputs of so many numbers are kept in the journal: servers forget results after minutes."""
 
 
-class Recorded:
+class Recorder:
     """Writes requests down, and answers those that an earlier process has made already.
 
     Writing waits for the disk, so it happens beside the loop.
 
     Args:
-        link: The server.
+        server: Where the requests go.
         journal: Where to write.
     """
 
-    def __init__(self, link: Link, journal: Journal) -> None:
+    def __init__(self, server: Server, journal: Journal) -> None:
         self.journal = journal
-        self._link = link
+        self._server = server
         self._values: dict[int, Any] = {}
         self._new: set[int] = set()
         self._live: set[LightFuture[Any]] = set()
@@ -53,57 +53,64 @@ class Recorded:
 
     # -- what happens now ------------------------------------------------------------------
 
-    async def leaving(self, post: Post, *, again: bool = False) -> str | None:
+    async def leaving(self, request: NumberedRequest, *, again: bool = False) -> str | None:
         """Write a request down before it is sent.
 
         Args:
-            post: The request.
+            request: The request.
             again: Its body was written anew for the other wire.
 
         Returns:
             Its request id when an earlier process saw it accepted: then it is not sent.
         """
-        assert post.ticket is not None
-        assert post.payload is not None
-        if post.seq_id not in self.journal.state.kept:
-            self._new.add(post.seq_id)
+        assert request.payload is not None
+        if request.seq_id not in self.journal.state.kept:
+            self._new.add(request.seq_id)
+        again = again or request.call is None  # a filler replaces what was refused there
         note: Callable[..., Any] = self.journal.send_again if again else self.journal.leaving
-        name = post.ticket.entry.operation
-        kept = await self._beside(_note_leaving, note, name, post.seq_id, post.payload)
+        name = FILLER if request.call is None else request.operation
+        kept = await self._beside(_note_leaving, note, name, request.seq_id, request.payload)
         return None if kept is None else kept.request_id
 
-    async def accepted(self, post: Post, request_id: str) -> None:
+    async def accepted(self, request: NumberedRequest, request_id: str) -> None:
         """Write down that the server has a request."""
-        if not self._is_known(post.seq_id):
-            await self._afterwards(self.journal.accepted, post.seq_id, request_id)
+        if not self._is_known(request.seq_id):
+            await self._afterwards(self.journal.accepted, request.seq_id, request_id)
 
-    async def result(self, post: Post, op: Operation, wait: Coroutine[Any, Any, Any]) -> Any:
+    async def result(
+        self, request: NumberedRequest, op: Operation[Any, Any], wait: Coroutine[Any, Any, Any]
+    ) -> Any:
         """The result that an earlier process has seen, or the one to wait for, written down."""
-        known = self._earlier(op, post.seq_id)
+        known = self._earlier(op, request.seq_id)
         if known is not NOTHING:
             wait.close()
             return known
         value = await wait
-        await self._afterwards(self.journal.done, post.seq_id, _small(op, value))
+        await self._afterwards(self.journal.done, request.seq_id, _small(op, value))
         return value
 
-    def refused(self, post: Post) -> None:
+    def is_filled(self, seq_id: int) -> bool:
+        """Whether an earlier process has filled this number, which then has no place for a call."""
+        kept = self.journal.state.kept.get(seq_id)
+        return kept is not None and kept.operation == FILLER and seq_id not in self._new
+
+    def refused(self, request: NumberedRequest) -> None:
         """Write down that a request had no effect."""
         # What an earlier process sent under this number stays in doubt. Written here and now,
         # since the number is used again at once.
-        if post.seq_id in self._new:
+        if request.seq_id in self._new:
             try:
-                self.journal.void(post.seq_id)
+                self.journal.void(request.seq_id)
             except JournalError as error:
                 log.warning("%s", error)
 
-    def _earlier(self, op: Operation, seq_id: int) -> Any:
+    def _earlier(self, op: Operation[Any, Any], seq_id: int) -> Any:
         if seq_id in self._values:
             return self._values[seq_id]
         kept = self.journal.state.kept.get(seq_id)
         if kept is None or not kept.done or kept.value is None or op.result is None:
             return NOTHING
-        return decoder(op.result).from_json(dict(kept.value))
+        return results.read_json(op, dict(kept.value))
 
     def _is_known(self, seq_id: int) -> bool:
         kept = self.journal.state.kept.get(seq_id)
@@ -117,7 +124,7 @@ class Recorded:
             log.warning("%s", error)
 
     async def _beside(self, fn: Callable[..., Any], *args: Any) -> Any:
-        return await self._link.runtime.offload(OFFLOAD_BYTES, fn, *args)
+        return await self._server.runtime.offload(OFFLOAD_BYTES, fn, *args)
 
     # -- the end of a step -----------------------------------------------------------------
 
@@ -151,48 +158,22 @@ class Recorded:
         """
         loop = asyncio.get_running_loop()
         for seq_id, kept in sorted(self.journal.state.kept.items()):
+            if kept.operation == FILLER:
+                continue  # it is sent again when its number comes up
             if kept.operation not in OPERATIONS:
                 raise JournalError(
                     f"The journal speaks of an operation {kept.operation!r} that this version does "
                     "not know; a newer one wrote it."
                 )
-            op = operation(kept.operation)
+            op = OPERATIONS[kept.operation]
             if kept.request_id is None or self._earlier(op, seq_id) is not NOTHING:
                 continue
             entry = Entry(op.name, model_id, loop.time(), loop.time() + seconds)
-            self._link.book.add(entry)
+            self._server.in_flight.add(entry)
             try:
-                self._values[seq_id] = await wait_for(self._link, entry, op, kept.request_id)
+                self._values[seq_id] = await wait_for(self._server, entry, op, kept.request_id)
             finally:
-                self._link.book.discard(entry)
-
-
-class RecordedDelivery(Delivery):
-    """Sends posts like its base, each written down before and after.
-
-    Args:
-        link: The server.
-        awaited: Whether others wait at the server behind a post.
-        recorded: Where posts are written down.
-    """
-
-    def __init__(self, link: Link, awaited: Callable[[Post], bool], recorded: Recorded) -> None:
-        super().__init__(link, awaited)
-        self._recorded = recorded
-
-    async def deliver(self, post: Post) -> tuple[str, Reply]:
-        """Send a post until the server has taken it, unless an earlier process did."""
-        if post.ticket is None:
-            return await super().deliver(post)
-        first = post.payload
-        earlier = await self._recorded.leaving(post)
-        if earlier is not None:
-            return earlier, Reply(status=200, headers={}, content=b"", elapsed=0.0)
-        answer = await super().deliver(post)
-        if post.payload is not first:
-            await self._recorded.leaving(post, again=True)
-        await self._recorded.accepted(post, answer[0])
-        return answer
+                self._server.in_flight.discard(entry)
 
 
 async def _ends(result: LightFuture[Any]) -> None:
@@ -218,11 +199,11 @@ def _note_leaving(
     return note(operation_name, seq_id, digest, name=name, wire=wire)
 
 
-def _small(op: Operation, value: Any) -> Any:
+def _small(op: Operation[Any, Any], value: Any) -> Any:
     """A result as JSON, unless it is large: that one is asked from the server again."""
     if isinstance(value, ForwardBackwardOutput):
         return _forward_json(value)
-    if op.result is None or is_binary(op.result):
+    if op.result is None or bool(op.accept):
         return None
     return value.to_dict() if hasattr(value, "to_dict") else attrs.asdict(value)
 

@@ -1,10 +1,13 @@
-"""The retry budget of one server: while it is unwell only a few probes go out, for everybody.
+"""The retry tokens of one server: what everybody who talks to it may send again, and how fast.
 
-Each lane has a small purse of retries that failures spend and successes refill. An empty purse, or
-three failures in a row, makes the lane *sick*: its retries then wait here in line, and one ticker
-per server lets a single probe out at a time, at most three a second over all lanes and one a second
-when the outage lasts. The first answer to a request that began after the lane fell sick heals it,
-and the line is let go in small portions within half a second.
+Each lane has a few tokens that failures spend and successes refill. Without a token, or after three
+failures in a row, the lane is *unhealthy*: its retries then wait here in line, and one ticker per
+server lets a single probe out at a time, at most three a second over all lanes and one a second
+when the outage lasts. The first answer to a request that began after the lane became unhealthy
+ends that, and the line is let go in small portions within half a second.
+
+Retries after a refusal (429, 409, …) speak of a server that is well and busy. They leave at a
+steady rate, and as many more as requests succeed, whatever delay the server names.
 """
 
 from __future__ import annotations
@@ -13,121 +16,136 @@ import asyncio
 from collections import deque
 from weakref import WeakKeyDictionary
 
+from tinker_ext._transport import statuses
 from tinker_ext._transport.faults import LaneBusyError
-from tinker_ext._transport.messages import Lane, Reply
+from tinker_ext._transport.messages import Reply
 from tinker_ext.errors import APIConnectionError
 
 
 class _LaneHealth:
-    """Purse, streak of failures and waiting line of one lane."""
+    """Tokens, streak of failures and waiting line of one lane."""
 
-    def __init__(self, purse: float) -> None:
-        self.purse = purse
+    def __init__(self, tokens: float) -> None:
+        self.tokens = tokens
         self.streak = 0
-        self.sick_since: float | None = None
+        self.unhealthy_since: float | None = None
         self.line: deque[asyncio.Future[None]] = deque()
 
 
-class RetryBudget:
+class RetryTokens:
     """Decides when a retry to one server may leave; shared by all connections to it.
 
     Args:
         refund: Part of a retry that each success gives back.
 
     Attributes:
-        purse: Retries a healthy lane may make in a burst.
-        streak: Failures in a row that make a lane sick.
+        burst: Retries a healthy lane may make at once.
+        streak: Failures in a row that make a lane unhealthy.
         probe_seconds: Pause between probes at the start of an outage.
         longest_probe_seconds: … and when it lasts.
-        release_seconds: Time over which a healed lane's line is let go.
+        rate: Retries after refusals that may leave each second, beside one per success.
+        refused_burst: … and how many of them at once.
+        release_seconds: Time over which the line of a lane that recovered is let go.
     """
 
-    purse = 10.0
+    burst = 10.0
     streak = 3
     probe_seconds = 0.35
     longest_probe_seconds = 1.0
+    rate = 8.0
+    refused_burst = 4.0
     release_seconds = 0.5
     _release_step = 0.01
 
     def __init__(self, refund: float = 0.2) -> None:
         self.refund = refund
-        self._lanes: dict[Lane, _LaneHealth] = {}
-        self._probing: deque[Lane] = deque()
+        self._lanes: dict[str, _LaneHealth] = {}
+        self._probing: deque[str] = deque()
         self._ticker: asyncio.TimerHandle | None = None
         self._next_probe = 0.0
         self._pause = self.probe_seconds
+        self._next_refused = 0.0
 
-    def sick(self, lane: Lane) -> bool:
+    def reserve(self) -> float:
+        """Take the next place among the retries after refusals; returns the seconds until it."""
+        now = asyncio.get_running_loop().time()
+        step = 1.0 / self.rate
+        # The rate may be exceeded by a small burst, after which places are one step apart.
+        at = max(now, self._next_refused - (self.refused_burst - 1.0) * step)
+        self._next_refused = max(self._next_refused, now) + step
+        return at - now
+
+    def unhealthy(self, lane: str) -> bool:
         """Whether retries of this lane are held back."""
         health = self._lanes.get(lane)
-        return health is not None and health.sick_since is not None
+        return health is not None and health.unhealthy_since is not None
 
-    def waiting(self, lane: Lane) -> int:
+    def waiting(self, lane: str) -> int:
         """How many retries of this lane wait here."""
         health = self._lanes.get(lane)
         return len(health.line) if health is not None else 0
 
-    def note(self, lane: Lane, *, ok: bool, started: float) -> None:
+    def note(self, lane: str, *, ok: bool, started: float) -> None:
         """Learn from an attempt that began at loop time `started`."""
         health = self._lanes.get(lane)
         if health is None:
-            health = self._lanes[lane] = _LaneHealth(self.purse)
+            health = self._lanes[lane] = _LaneHealth(self.burst)
         if ok:
             health.streak = 0
-            if health.purse < self.purse:
-                health.purse = min(self.purse, health.purse + self.refund)
+            if health.tokens < self.burst:
+                health.tokens = min(self.burst, health.tokens + self.refund)
             # An answer to a question from before the outage proves nothing about now.
-            if health.sick_since is not None and started >= health.sick_since:
-                self._heal(health)
+            if health.unhealthy_since is not None and started >= health.unhealthy_since:
+                self._recover(health)
             return
         health.streak += 1
-        if health.sick_since is None and health.streak >= self.streak:
-            self._fall_sick(lane, health)
+        if health.unhealthy_since is None and health.streak >= self.streak:
+            self._mark_unhealthy(lane, health)
 
     def note_outcome(
-        self, lane: Lane, reply: Reply | None, error: Exception | None, started: float
+        self, lane: str, reply: Reply | None, error: Exception | None, started: float
     ) -> None:
         """Learn from what an attempt came to; a failure on our own side says nothing."""
         if reply is not None:
-            self.note(lane, ok=reply.status < 500, started=started)
+            if statuses.accepted(reply.status):
+                self._next_refused -= 1.0 / self.rate
+            self.note(lane, ok=not statuses.failed(reply.status), started=started)
         elif isinstance(error, APIConnectionError) and not isinstance(error, LaneBusyError):
             self.note(lane, ok=False, started=started)
 
-    def _fall_sick(self, lane: Lane, health: _LaneHealth) -> None:
+    def _mark_unhealthy(self, lane: str, health: _LaneHealth) -> None:
         loop = asyncio.get_running_loop()
-        health.sick_since = loop.time()
-        health.purse = 0.0
+        health.unhealthy_since = loop.time()
+        health.tokens = 0.0
         if health.line:
             self._schedule_probes(lane, loop)
 
-    def _schedule_probes(self, lane: Lane, loop: asyncio.AbstractEventLoop) -> None:
+    def _schedule_probes(self, lane: str, loop: asyncio.AbstractEventLoop) -> None:
         if lane not in self._probing:
             self._probing.append(lane)
         self._arm(loop)
 
-    async def wait_turn(
-        self, lane: Lane, delay: float, *, chosen_by_us: bool, deadline: float
-    ) -> None:
+    async def probe(self, lane: str, delay: float, *, chosen_by_us: bool, deadline: float) -> None:
         """Wait until a retry may leave, or the deadline.
 
         Args:
             lane: The lane of the retry.
             delay: Seconds the retry table asks for.
-            chosen_by_us: The delay is our own back-off; on a sick lane the line replaces it. A
-                delay named by the server is always waited for.
+            chosen_by_us: The delay is our own back-off; on an unhealthy lane the line replaces
+                it. A delay named by the server is always waited for.
             deadline: Loop time at which to give up waiting.
         """
         loop = asyncio.get_running_loop()
         health = self._lanes.get(lane)
         if health is None:
-            health = self._lanes[lane] = _LaneHealth(self.purse)
-        if not (chosen_by_us and health.sick_since is not None):
+            health = self._lanes[lane] = _LaneHealth(self.burst)
+        if not (chosen_by_us and health.unhealthy_since is not None):
             await asyncio.sleep(delay)
-        if health.sick_since is None:
-            if health.purse >= 1.0:
-                health.purse -= 1.0
+        if health.unhealthy_since is None:
+            if health.tokens >= 1.0:
+                health.tokens -= 1.0
                 return
-            self._fall_sick(lane, health)
+            self._mark_unhealthy(lane, health)
         waiter: asyncio.Future[None] = loop.create_future()
         health.line.append(waiter)
         self._schedule_probes(lane, loop)
@@ -148,7 +166,7 @@ class RetryBudget:
         for _ in range(len(self._probing)):
             lane = self._probing.popleft()
             health = self._lanes[lane]
-            if health.sick_since is None or not _pop(health.line):
+            if health.unhealthy_since is None or not _pop(health.line):
                 continue
             self._probing.append(lane)
             self._next_probe = loop.time() + self._pause
@@ -157,10 +175,10 @@ class RetryBudget:
         if self._probing:
             self._arm(loop)
 
-    def _heal(self, health: _LaneHealth) -> None:
-        health.sick_since = None
+    def _recover(self, health: _LaneHealth) -> None:
+        health.unhealthy_since = None
         health.streak = 0
-        health.purse = self.purse
+        health.tokens = self.burst
         self._pause = self.probe_seconds
         if health.line:
             portions = self.release_seconds / self._release_step
@@ -168,7 +186,7 @@ class RetryBudget:
 
     def _release(self, health: _LaneHealth, portion: int) -> None:
         """Let the line go in portions, as long as the lane stays well."""
-        if health.sick_since is not None:
+        if health.unhealthy_since is not None:
             return
         for _ in range(portion):
             if not _pop(health.line):
@@ -192,13 +210,13 @@ def _pop(line: deque[asyncio.Future[None]]) -> bool:
     return False
 
 
-_budgets: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, RetryBudget]] = WeakKeyDictionary()
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, RetryTokens]] = WeakKeyDictionary()
 
 
-def shared_budget(base_url: str, refund: float = 0.2) -> RetryBudget:
-    """Return the one budget of the running loop for a server; the first user sets `refund`."""
-    table = _budgets.setdefault(asyncio.get_running_loop(), {})
-    budget = table.get(base_url)
-    if budget is None:
-        budget = table[base_url] = RetryBudget(refund)
-    return budget
+def shared_tokens(base_url: str, refund: float = 0.2) -> RetryTokens:
+    """Return the tokens of the running loop for a server; the first user sets `refund`."""
+    table = _shared.setdefault(asyncio.get_running_loop(), {})
+    tokens = table.get(base_url)
+    if tokens is None:
+        tokens = table[base_url] = RetryTokens(refund)
+    return tokens

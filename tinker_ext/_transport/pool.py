@@ -1,8 +1,8 @@
-"""Our `httpx.AsyncBaseTransport`: HTTP/1.1 with keep-alive over asyncio, for exactly one origin.
+"""The connections of one lane: HTTP/1.1 with keep-alive over asyncio, for exactly one origin.
 
-Two doors lead to the same pool: `send_raw` takes prepared bytes (the hot path, about a tenth of a
-millisecond per call) and `handle_async_request` serves an `httpx.AsyncClient`. Requests beyond the
-number of connections wait in a `FairQueue`; nothing is scanned, so the cost per request is flat.
+Requests beyond the number of connections wait in a `FairQueue`; nothing is scanned, so the cost per
+request is flat. Behind a proxy, or with a transport of the caller, httpx carries the requests and
+the queue limits them all the same.
 """
 
 from __future__ import annotations
@@ -11,55 +11,90 @@ import asyncio
 import ipaddress
 import ssl
 from collections import deque
+from collections.abc import Mapping
 
+import attrs
 import httpx
 
 from tinker_ext._transport.alarms import Alarms
+from tinker_ext._transport.bridge import proxy_transport, send_foreign
 from tinker_ext._transport.channel import Channel, RawReply
 from tinker_ext._transport.faults import (
     ConnectError,
     ConnectionLostError,
     ExchangeTimeoutError,
 )
-from tinker_ext._transport.inflate import ACCEPT_ENCODING
 from tinker_ext._transport.limits import FairQueue
-from tinker_ext._transport.origin import Origin, encode_header
+from tinker_ext._transport.messages import Call, Lane, RetryRule
+from tinker_ext._transport.origin import Origin
 from tinker_ext._wire.payload import Body
 from tinker_ext.errors import ClientClosedError
 from tinker_ext.tls import client_context
 
-DEFAULT_TIMEOUT = 60.0
-DEFAULT_MAX_REPLY_BYTES = 512 * 1024 * 1024
-_HOP_HEADERS = {"connection", "transfer-encoding", "content-length", "host", "keep-alive"}
+_SAFE_RULES = frozenset({RetryRule.READ, RetryRule.POLL})
+# A kept connection may be closed by the server at the moment we write to it. A request that cannot
+# be sent twice takes only a connection that was used just now.
+_UNSAFE_MAX_IDLE = 1.0
+_IDLE_SECONDS = 30.0
+_MB = 1024 * 1024
 
 
-class HttpTransport(httpx.AsyncBaseTransport):
-    """A pool of connections to one origin.
+@attrs.frozen
+class LaneSettings:
+    """Size of a lane: its connections and the largest reply it accepts."""
+
+    connections: int
+    max_reply_bytes: int
+
+
+# Only polls carry results; every other reply is an acknowledgement or a page of a listing. All
+# lanes together stay below 256 file descriptors.
+LANE_SETTINGS: Mapping[str, LaneSettings] = {
+    Lane.SESSION: LaneSettings(8, 32 * _MB),
+    Lane.TRAIN: LaneSettings(16, 32 * _MB),
+    Lane.SAMPLE: LaneSettings(64, 32 * _MB),
+    Lane.POLL: LaneSettings(112, 512 * _MB),
+    Lane.TELEMETRY: LaneSettings(2, 1 * _MB),
+    Lane.REST: LaneSettings(16, 64 * _MB),
+}
+
+
+class Pool:
+    """The connections of one lane to one origin.
 
     Args:
-        origin: The only place requests may go; a request for another one is refused.
-        connections: Most connections, hence most requests in flight.
+        origin: The only place requests may go.
+        settings: How many connections, hence most requests in flight, and the largest reply.
+        given: A transport of the caller, which stays the caller's to close.
+        proxy: Proxy to go through with httpx's own transport.
         connect_timeout: Seconds to open a connection, TLS included.
         idle_seconds: A connection unused for longer is closed.
-        max_reply_bytes: Most bytes of a reply, packed or unpacked.
         ssl_context: Replaces the default (verification on, certificates as httpx finds them).
+
+    Raises:
+        ConfigurationError: The proxy cannot be used.
     """
 
     def __init__(
         self,
         origin: Origin,
+        settings: LaneSettings,
         *,
-        connections: int = 64,
-        connect_timeout: float = 10.0,
-        idle_seconds: float = 30.0,
-        max_reply_bytes: int = DEFAULT_MAX_REPLY_BYTES,
+        given: httpx.AsyncBaseTransport | None = None,
+        proxy: str | None = None,
+        connect_timeout: float = 30.0,
+        idle_seconds: float = _IDLE_SECONDS,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self.origin = origin
-        self.queue = FairQueue(connections)
+        self.queue = FairQueue(settings.connections)
+        self._given = given is not None
+        self._foreign = given
+        if given is None and proxy is not None:
+            self._foreign = proxy_transport(proxy)
         self._connect_timeout = connect_timeout
         self._idle_seconds = idle_seconds
-        self._max_reply_bytes = max_reply_bytes
+        self._max_reply_bytes = settings.max_reply_bytes
         self._ssl = ssl_context
         self._is_address = _is_address(origin.host)
         self._idle: deque[Channel] = deque()
@@ -69,32 +104,17 @@ class HttpTransport(httpx.AsyncBaseTransport):
         self._closed = False
         self._host_line = f" HTTP/1.1\r\nHost: {origin.authority}\r\n".encode("ascii")
 
-    async def send_raw(
-        self,
-        method: str,
-        target: str,
-        headers: bytes,
-        content: bytes | Body | None = None,
-        *,
-        timeout: float = DEFAULT_TIMEOUT,
-        deadline: float | None = None,
-        replay: bool = False,
-        max_idle: float | None = None,
-        max_reply_bytes: int | None = None,
-    ) -> RawReply:
-        """Send one request and return status, headers (lower case) and the unpacked body.
+    async def send(self, call: Call, target: str, headers: str, deadline: float) -> RawReply:
+        """Send one request for a caller that holds a slot of `queue`.
 
         Args:
-            method: HTTP method.
+            call: What to send.
             target: Path and query, already percent-encoded.
             headers: Encoded lines, each ending in CRLF, without Host and Content-Length.
-            content: Body, or None.
-            timeout: Seconds from having a connection slot to the last byte, connecting included.
-            deadline: Loop time that neither waiting for a slot nor the exchange may pass.
-            replay: The request has no effect: when a kept connection turns out to be dead, send it
-                again on a new one.
-            max_idle: Do not use a kept connection that was idle for longer.
-            max_reply_bytes: Replaces the pool's limit.
+            deadline: Loop time that the exchange may not pass.
+
+        Returns:
+            Status, headers (lower case) and the unpacked body.
 
         Raises:
             ConnectError: No connection; nothing was sent.
@@ -102,62 +122,40 @@ class HttpTransport(httpx.AsyncBaseTransport):
             MalformedReplyError: Garbage, cut short, or a length that lies.
             ReplyTooLargeError: More bytes than allowed, also after unpacking.
             ExchangeTimeoutError: Not finished in time.
-            TimeoutError: No connection came free before the deadline.
         """
-        await self.queue.acquire(deadline=deadline)
-        try:
-            return await self.send_held(
-                method,
-                target,
-                headers,
-                content,
-                timeout=timeout,
-                deadline=deadline,
-                replay=replay,
-                max_idle=max_idle,
-                max_reply_bytes=max_reply_bytes,
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        limit = call.max_reply_bytes or self._max_reply_bytes
+        if self._foreign is not None:
+            timeout = min(call.timeout, max(deadline - now, 0.001))
+            return await send_foreign(
+                self._foreign, call, f"{self.origin}{target}", headers, timeout, limit
             )
-        finally:
-            self.queue.release()
-
-    async def send_held(
-        self,
-        method: str,
-        target: str,
-        headers: bytes,
-        content: bytes | Body | None,
-        *,
-        timeout: float,
-        deadline: float | None = None,
-        replay: bool = False,
-        max_idle: float | None = None,
-        max_reply_bytes: int | None = None,
-    ) -> RawReply:
-        """Do what `send_raw` does for a caller that holds a slot of `queue`."""
-        head = b"%b %b%b%b" % (method.encode(), target.encode(), self._host_line, headers)
+        if self._closed:
+            raise ClientClosedError("the connection pool is closed")
+        method, content = call.method, call.content
+        head = b"%b %b%b%b" % (
+            method.encode(),
+            target.encode(),
+            self._host_line,
+            headers.encode("latin-1"),
+        )
         if content is not None:
             head += b"Content-Length: %d\r\n\r\n" % len(content)
         elif method in ("POST", "PUT", "PATCH"):
             head += b"Content-Length: 0\r\n\r\n"
         else:
             head += b"\r\n"
-        limit = self._max_reply_bytes if max_reply_bytes is None else max_reply_bytes
-        if self._closed:
-            raise ClientClosedError("the connection pool is closed")
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        end = now + timeout
-        if deadline is not None and deadline < end:
-            end = deadline
-        channel = self._take_idle(now, max_idle)
+        end = min(now + call.timeout, deadline)
+        channel = self._take_idle(now, _UNSAFE_MAX_IDLE if call.retry is RetryRule.UNSAFE else None)
         if channel is not None:
             try:
-                return await self._run(channel, head, content, end, timeout, limit, method)
+                return await self._run(channel, head, content, end, call.timeout, limit, method)
             except ConnectionLostError:
-                if not replay:
+                if not (method == "GET" or call.retry in _SAFE_RULES):
                     raise
         channel = await self._connect(loop, min(self._connect_timeout, end - loop.time()))
-        return await self._run(channel, head, content, end, timeout, limit, method)
+        return await self._run(channel, head, content, end, call.timeout, limit, method)
 
     async def _run(
         self,
@@ -247,56 +245,13 @@ class HttpTransport(httpx.AsyncBaseTransport):
             raise ConnectError(f"cannot connect to {origin}: {error}") from error
         return channel
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Serve an `httpx.AsyncClient`; the whole reply is read and unpacked before it returns."""
-        url = request.url
-        port = url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
-        host = url.raw_host.decode("ascii")
-        if (url.scheme, host.strip("[]"), port) != (
-            self.origin.scheme,
-            self.origin.host.strip("[]"),
-            self.origin.port,
-        ):
-            raise ConnectError(f"this transport serves {self.origin} only")
-        content = await request.aread()
-        names = {name.lower() for name, _ in request.headers.raw}
-        lines = [
-            encode_header(name.decode("latin-1"), value.decode("latin-1"))
-            for name, value in request.headers.raw
-            if name.lower().decode("latin-1") not in _HOP_HEADERS
-            and name.lower() != b"accept-encoding"
-        ]
-        if b"accept-encoding" in names:
-            lines.append(f"Accept-Encoding: {ACCEPT_ENCODING}\r\n")
-        timeouts = request.extensions.get("timeout", {})
-        given = [timeouts.get(kind) for kind in ("read", "write", "connect")]
-        seconds = max((value for value in given if value is not None), default=DEFAULT_TIMEOUT)
-        has_body = bool(content) or b"content-length" in names or b"transfer-encoding" in names
-        status, headers, body = await self.send_raw(
-            request.method,
-            url.raw_path.decode("ascii"),
-            "".join(lines).encode("latin-1"),
-            content if has_body else None,
-            timeout=seconds,
-            replay=request.method in ("GET", "HEAD", "OPTIONS"),
-        )
-        kept = {
-            name: value
-            for name, value in headers.items()
-            if name not in ("content-encoding", "transfer-encoding")
-        }
-        if request.method != "HEAD":
-            kept["content-length"] = str(len(body))
-        return httpx.Response(
-            status,
-            headers=[(n.encode("latin-1"), v.encode("latin-1")) for n, v in kept.items()],
-            stream=httpx.ByteStream(body),
-            extensions={"http_version": b"HTTP/1.1"},
-        )
-
     async def aclose(self) -> None:
-        """Close every connection; exchanges under way fail."""
+        """Close the connections that are ours; exchanges under way fail."""
         self._closed = True
+        if self._foreign is not None:
+            if not self._given:
+                await self._foreign.aclose()
+            return
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None

@@ -1,4 +1,4 @@
-"""The retry budget under outages, on the virtual clock."""
+"""Retry tokens under outages, on the virtual clock."""
 
 from __future__ import annotations
 
@@ -50,6 +50,12 @@ class Scripted(httpx.AsyncBaseTransport):
         return max((sum(t <= u < t + 1.0 for u in times) for t in times), default=0)
 
 
+@pytest.fixture(autouse=True)
+def known_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The servers of these tests have answered before: the whole retry window applies."""
+    monkeypatch.setattr("tinker_ext._transport.connection._answered", {"http://server"})
+
+
 def connect(server: Scripted, seed: int = 0) -> Connection:
     return Connection(
         "http://server", None, config=Config(), transport=server, rng=random.Random(seed)
@@ -96,7 +102,7 @@ def test_recovery_is_staggered() -> None:
     run_virtual(main())
 
 
-def test_one_sick_lane_leaves_the_others_alone() -> None:
+def test_one_unhealthy_lane_leaves_the_others_alone() -> None:
     """M24, M25: polls that fail delay no sample, and a working sampler does not unleash them."""
 
     async def main() -> None:
@@ -171,20 +177,20 @@ def test_deadline_is_kept_and_told(failure: int) -> None:
 
 
 def test_answer_from_before_the_outage_heals_nothing() -> None:
-    """M24: a slow success that began before the lane fell sick does not open the gate."""
+    """M24: a slow success that began before the lane became unhealthy does not open the gate."""
 
     async def main() -> None:
         server = Scripted(lambda *_: 503)
         connection = connect(server)
-        budget = connection.budget
+        budget = connection.tokens
         for moment in range(3):
             budget.note(Lane.POLL, ok=False, started=float(moment))
         await asyncio.sleep(5.0)
-        assert budget.sick(Lane.POLL)
+        assert budget.unhealthy(Lane.POLL)
         budget.note(Lane.POLL, ok=True, started=-1.0)
-        assert budget.sick(Lane.POLL)
+        assert budget.unhealthy(Lane.POLL)
         budget.note(Lane.POLL, ok=True, started=4.0)
-        assert not budget.sick(Lane.POLL)
+        assert not budget.unhealthy(Lane.POLL)
 
     run_virtual(main())
 
@@ -204,7 +210,7 @@ def test_cancelled_waiters_leave_the_line() -> None:
         done = await asyncio.gather(*calls, return_exceptions=True)
         assert sum(isinstance(each, Reply) for each in done) == 50
         assert asyncio.get_running_loop().time() <= 22.0
-        assert connection.budget.waiting(Lane.POLL) == 0
+        assert connection.tokens.waiting(Lane.POLL) == 0
 
     run_virtual(main())
 

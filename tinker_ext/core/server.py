@@ -1,50 +1,53 @@
-"""One server as the clients reach it: its connection, its dialect, and direct calls to it."""
+"""One server as the clients reach it: what it speaks, and the one way to call an operation."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import attrs
 import httpx
 import orjson
+from tinker_api import operations as api
+from tinker_api.errors import ApiError, ArgumentError
+from tinker_api.operations import Operation, Prepared
 
+from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._transport import (
     ByteBudget,
     Call,
     Connection,
     Credentials,
-    Lane,
     Observer,
     Observers,
     Reply,
     RetryRule,
+    Timing,
+    statuses,
 )
-from tinker_ext._wire import dialects
-from tinker_ext._wire.dialects import Dialect, Wire
+from tinker_ext._wire import dialect as dialects
+from tinker_ext._wire.dialect import Dialect, Seq, Wire
 from tinker_ext._wire.json_codec import dumps
-from tinker_ext._wire.operations import DEFAULT_SECONDS, Operation, operation
-from tinker_ext._wire.records import decoder
 from tinker_ext.auth import ExchangedToken
 from tinker_ext.config import Config
-from tinker_ext.core.in_flight import Book
+from tinker_ext.core.in_flight import InFlight
 from tinker_ext.core.loop import Runtime
 from tinker_ext.core.once import Shared
-from tinker_ext.core.outcome import broken
 from tinker_ext.errors import (
+    APIResponseValidationError,
     APIStatusError,
     ClientClosedError,
     FeatureMissingError,
+    InvalidInputError,
     NotFoundError,
 )
 
 SDK_VERSION = "0.36.0"
 """Level of the API that this package speaks; servers choose features by it."""
 
-_MISSING = frozenset({404, 405, 501})
-_BAD_BODY = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
+R = TypeVar("R")
 
 
 class _SwitchableCredentials:
@@ -67,7 +70,7 @@ class _SwitchableCredentials:
             refused(value)
 
 
-class Link:
+class Server:
     """A server with its dialect; everything here runs on the core loop.
 
     Args:
@@ -77,7 +80,7 @@ class Link:
         runtime: Where the core runs.
         headers: Extra headers of every request.
         transport: Makes a transport that replaces our own (the embedded server, tests).
-        wire: `json`, `proto` or None to choose by probing.
+        wire: `json`, `proto` or None to find out.
         rng: Source of jitter.
         observer: Told about every attempt.
     """
@@ -100,7 +103,9 @@ class Link:
         self.runtime = runtime
         self.rng = rng or random.Random()
         self.observers = Observers.of(observer)
-        self.book = Book(config.stall_warning_period, config.queue_log_period, self.observers)
+        self.in_flight = InFlight(
+            config.stall_warning_period, config.queue_log_period, self.observers
+        )
         self.wire_confirmed = False
         self._credentials = _SwitchableCredentials(credentials)
         self._headers = (*config.extra_headers().items(), *headers)
@@ -110,6 +115,8 @@ class Link:
         self._connection: Connection | None = None
         self._probe: Shared[Dialect] = Shared(self._ask_config)
         self._dialect: Dialect | None = None
+        self._poll_timing: Timing | None = None
+        self._sample_timing: Timing | None = None
         self.response_bytes = ByteBudget(config.response_bytes_in_flight)
 
     @property
@@ -139,6 +146,8 @@ class Link:
         """The credential that is sent now: the user's key, or a token it was exchanged for."""
         return await self._credentials.header()
 
+    # -- what the server is ----------------------------------------------------------------
+
     @property
     def dialect(self) -> Dialect | None:
         """What the server speaks; None before the first request."""
@@ -152,107 +161,144 @@ class Link:
         return self._dialect
 
     async def _ask_config(self) -> Dialect:
-        op = operation("client_config")
-        reply: Mapping[str, Any] | None = None
+        op = api.GET_CLIENT_CONFIG
+        said: Mapping[str, Any] | None = None
         try:
-            answer = await self.send(op, dumps({"sdk_version": SDK_VERSION}))
-            body = orjson.loads(answer.content)
-            reply = body if isinstance(body, dict) else {}
+            reply = await self.send(op, op.prepare(sdk_version=SDK_VERSION))
+            body = orjson.loads(reply.content)
+            said = body if isinstance(body, dict) else {}
+        except FeatureMissingError:
+            pass
         except APIStatusError as error:
-            if error.status_code not in (400, 404, 405, 415, 422, 501):
+            if error.status_code not in statuses.NO_SETTINGS:
                 raise
         except orjson.JSONDecodeError:
-            reply = None
+            said = None
         chosen = dialects.choose(
             self.base_url,
-            reply,
+            said,
             argument=self._wire,
             environment=self.config.wire,
             seq=None if self.config.seq == "auto" else self.config.seq,
-            refused=dialects.refusals(self.base_url),
             protobuf=dialects.has_protobuf(),
         )
-        if reply is None:
+        if said is None:
             chosen = chosen.without(op.name)
-        self.wire_confirmed = chosen.chosen_by in ("argument", "environment")
+        self.wire_confirmed = chosen.chosen_by in ("argument", "environment", "found")
         if chosen.config.pjwt_auth_enabled:
             self._credentials.current = ExchangedToken(self._credentials.source, self._exchange)
         return chosen
 
     async def _exchange(self, credential: str) -> str:
-        reply = await self.send(
-            operation("auth_token"), b"{}", headers=(("X-API-Key", credential),)
-        )
-        body = self.decode("AuthTokenResponse", reply)
-        return str(body.jwt)
+        reply = await self.call(api.CREATE_AUTH_TOKEN, headers=(("X-API-Key", credential),))
+        return str(reply.jwt)
 
-    def refuse_wire(self, wire: Wire) -> None:
-        """Note that the server does not take this wire and use the other one from now on."""
+    def use_wire(self, wire: Wire) -> None:
+        """Note that the server has accepted a body on this wire."""
         assert self._dialect is not None
-        dialects.remember_refusal(self.base_url, wire)
-        other = Wire.JSON if wire is Wire.PROTO else Wire.PROTO
-        self._dialect = attrs.evolve(self._dialect, wire=other, chosen_by="refusal")
-
-    def readmit_wire(self, wire: Wire) -> None:
-        """Take a refusal back: the server understood this wire after all."""
-        assert self._dialect is not None
-        dialects.forget_refusals(self.base_url)
-        self._dialect = attrs.evolve(self._dialect, wire=wire, chosen_by="probe")
+        if wire is not self._dialect.wire:
+            self._dialect = self._dialect.found(wire=wire)
         self.wire_confirmed = True
 
-    def seconds(self, op: Operation) -> float:
-        """Time for one attempt: of the configuration, unless the operation has its own."""
-        return self.config.request_timeout if op.seconds == DEFAULT_SECONDS else op.seconds
+    def use_seq(self, seq: Seq) -> None:
+        """Note what was found out about repeated seq ids."""
+        assert self._dialect is not None
+        self._dialect = self._dialect.found(seq=seq)
 
-    def lacks(self, name: str) -> bool:
+    def lacks(self, op: Operation[Any, Any]) -> bool:
         """Whether the server is known to lack an operation."""
-        return self._dialect is not None and name in self._dialect.lacks
+        return self._dialect is not None and op.name in self._dialect.lacks
 
-    def note_missing(self, name: str) -> None:
-        """Remember that the server lacks an operation."""
-        if self._dialect is not None:
-            self._dialect = self._dialect.without(name)
-
-    def missing(self, op: Operation, error: BaseException) -> FeatureMissingError | None:
+    def missing(self, op: Operation[Any, Any], error: BaseException) -> FeatureMissingError | None:
         """What to say instead of an error that means "no such endpoint"; None for any other."""
-        if not isinstance(error, APIStatusError) or not op.feature:
+        if not isinstance(error, APIStatusError) or error.status_code not in statuses.MISSING:
             return None
-        if error.status_code not in _MISSING or not is_missing_endpoint(error):
+        if not is_missing_endpoint(error):
             return None
-        self.note_missing(op.name)
-        return FeatureMissingError(op.feature, self.base_url).with_context(operation=op.name)
+        if self._dialect is not None:
+            self._dialect = self._dialect.without(op.name)
+        made = FeatureMissingError(op.feature, self.base_url)
+        return made.with_context(operation=op.name, attempts=error.attempts)
+
+    @property
+    def sample_timing(self) -> Timing:
+        """Delays of samples; 402 is waited out as long as the server allows."""
+        if self._sample_timing is None:
+            timing = self.connection.timing
+            if self._dialect is None:
+                return timing
+            most = self._dialect.config.billing_exception_max_pause_duration_sec
+            self._sample_timing = attrs.evolve(timing, billing=min(timing.billing, most))
+        return self._sample_timing
+
+    @property
+    def poll_timing(self) -> Timing:
+        """Delays of polls, which go on as long as their owner waits."""
+        if self._poll_timing is None:
+            timing = attrs.evolve(self.sample_timing, attempts=None)
+            if self._dialect is None:
+                return timing
+            self._poll_timing = timing
+        return self._poll_timing
+
+    # -- the one call ----------------------------------------------------------------------
+
+    async def call(
+        self,
+        op: Operation[R, Any],
+        /,
+        *,
+        headers: tuple[tuple[str, str], ...] = (),
+        deadline: float | None = None,
+        idempotency_key: str | None = None,
+        **arguments: Any,
+    ) -> R:
+        """Send one operation by the retry table and return its reply.
+
+        Args:
+            op: Row of the generated table.
+            headers: Headers of this call only.
+            deadline: Loop time after which nothing more is tried.
+            idempotency_key: Kept over all attempts; made up by default.
+            **arguments: Path, query and body by name, checked by the generated model.
+
+        Raises:
+            InvalidInputError: An argument does not fit the document; nothing was sent.
+            FeatureMissingError: The server has no such endpoint.
+            APIError: Whatever else went wrong.
+        """
+        reply = await self.send(
+            op,
+            prepare(op, arguments),
+            headers=headers,
+            deadline=deadline,
+            idempotency_key=idempotency_key,
+        )
+        return self.read(op, reply)
 
     async def send(
         self,
-        op: Operation,
-        content: bytes | None = None,
+        op: Operation[Any, Any],
+        prepared: Prepared,
         *,
-        path: str | None = None,
-        query: Mapping[str, object] | None = None,
         headers: tuple[tuple[str, str], ...] = (),
-        retry: RetryRule | None = None,
         deadline: float | None = None,
         idempotency_key: str | None = None,
         redirect_is_answer: bool = False,
     ) -> Reply:
-        """Send one operation by the retry table and return its 2xx reply.
-
-        Raises:
-            FeatureMissingError: The server has no such endpoint.
-            APIError: Whatever else went wrong.
-        """
-        where = path or op.url_path()
-        if query:
-            where = f"{where}?{urlencode(_flat(query))}"
+        """Do what `call` does with checked arguments, and return the reply as it came."""
+        path = prepared.path
+        if prepared.query:
+            path = f"{path}?{urlencode(prepared.query)}"
         call = Call(
             operation=op.name,
             method=op.method,
-            path=where,
-            content=content,
+            path=path,
+            content=None if prepared.body is None else dumps(prepared.body),
             headers=headers,
-            lane=Lane(op.lane),
+            lane=op.lane,
             timeout=self.seconds(op),
-            retry=retry or RetryRule(op.retry),
+            retry=RetryRule(op.retry),
             idempotency_key=idempotency_key,
             redirect_is_answer=redirect_is_answer,
         )
@@ -264,35 +310,62 @@ class Link:
                 raise
             raise missing from error
 
-    async def ask(self, name: str, body: Any = None, **options: Any) -> Any:
-        """Send an operation with a JSON body and return its decoded reply."""
-        op = operation(name)
-        reply = await self.send(op, None if body is None else dumps(body), **options)
-        return None if op.reply is None else self.decode(op.reply, reply)
+    def seconds(self, op: Operation[Any, Any]) -> float:
+        """Time for one attempt: of the configuration, unless the operation has its own."""
+        return {
+            "retrieve_future": self.config.poll_timeout,
+            "retrieve_futures": self.config.poll_timeout,
+            "session_heartbeat": self.config.heartbeat_timeout,
+        }.get(op.name) or min(self.config.request_timeout, _longest(op))
 
-    def decode(self, name: str, reply: Reply) -> Any:
+    def read(self, op: Operation[R, Any], reply: Reply) -> R:
         """Read a direct reply; what does not fit becomes one of our errors."""
         try:
-            return decoder(name).from_json(orjson.loads(reply.content))
-        except _BAD_BODY as error:
-            raise broken(reply.status, reply.headers, reply.content, name, None, error) from error
+            return op.parse(reply.status, reply.headers, reply.content)
+        except (ApiError, ValueError, TypeError, KeyError) as error:
+            raise unreadable(reply, op.reply, None, error) from error
 
     async def aclose(self) -> None:
         """Close the connections and stop the watchdog."""
-        self.book.close()
+        self.in_flight.close()
         self._probe.forget(ClientClosedError("The client was closed while this was under way."))
         if self._connection is not None and self._generation == self.runtime.generation:
             await self._connection.aclose()
 
 
-def _flat(query: Mapping[str, object]) -> dict[str, str]:
-    flat = {}
-    for name, value in query.items():
-        if isinstance(value, bool):
-            flat[name] = str(value).lower()
-        elif value is not None:
-            flat[name] = str(value)
-    return flat
+def _longest(op: Operation[Any, Any]) -> float:
+    """Seconds of the document, where it allows an operation less than the usual minute."""
+    return op.seconds if op.seconds < _USUAL_SECONDS else float("inf")
+
+
+_USUAL_SECONDS = 60.0
+
+
+def prepare(op: Operation[Any, Any], arguments: Mapping[str, Any]) -> Prepared:
+    """Check the arguments of an operation by its generated model.
+
+    Raises:
+        InvalidInputError: A name, a type or a value does not fit; it says what is allowed.
+    """
+    try:
+        return op.prepare(**arguments)
+    except ArgumentError as error:
+        raise InvalidInputError(str(error)).with_context(operation=op.name) from None
+
+
+def unreadable(
+    reply: Reply, expected: str, request_id: str | None, cause: Exception
+) -> APIResponseValidationError:
+    """The error for a reply that cannot be read, with the start of its body."""
+    said = reply.content[:200].decode("utf-8", "replace")
+    error = APIResponseValidationError(
+        ReplyParts.of(reply.status, reply.headers, reply.content[:2000], None),
+        said,
+        f"The reply does not read as {expected}: {type(cause).__name__}: {str(cause)[:300]}. "
+        f"It starts with {said!r}.",
+    )
+    error.__cause__ = cause
+    return error.with_context(request_id=request_id)
 
 
 def is_missing_endpoint(error: APIStatusError) -> bool:
@@ -308,4 +381,4 @@ def is_missing_endpoint(error: APIStatusError) -> bool:
     return not isinstance(body, str) or body.strip() in ("", "Not Found") or "<" in body
 
 
-__all__ = ["SDK_VERSION", "Link", "is_missing_endpoint"]
+__all__ = ["SDK_VERSION", "Server", "is_missing_endpoint", "prepare", "unreadable"]

@@ -23,7 +23,6 @@ from tinker_ext._transport import (
     Connection,
     ConnectionLostError,
     ExchangeTimeoutError,
-    HttpTransport,
     Lane,
     LaneBusyError,
     MalformedReplyError,
@@ -33,14 +32,14 @@ from tinker_ext._transport import (
     RetryRule,
     UnreadableReplyError,
 )
-from tinker_ext._transport.lanes import LaneSettings
-from tinker_ext._transport.observe import (
+from tinker_ext._transport.events import (
     Event,
     LoggingObserver,
     RequestFinished,
     RetryScheduled,
 )
 from tinker_ext._transport.origin import encode_target, proxy_for, split_base_url
+from tinker_ext._transport.pool import LaneSettings
 from tinker_ext._version import __version__
 from tinker_ext.config import Config
 from tinker_ext.errors import (
@@ -397,8 +396,11 @@ def test_a_reply_that_cannot_be_unpacked_is_asked_for_three_times(coding: str) -
     run_virtual(main())
 
 
-def test_a_call_that_fails_for_long_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_call_that_fails_for_long_is_in_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """M22: nobody waits for minutes without a word; a line every ten seconds at most."""
+    monkeypatch.setattr("tinker_ext._transport.connection._answered", {"http://server/base"})
 
     async def main() -> None:
         with pytest.raises(APIConnectionError):
@@ -411,6 +413,18 @@ def test_a_call_that_fails_for_long_is_in_the_log(caplog: pytest.LogCaptureFixtu
     assert lines[0].startswith("do_thing to http://server/base has failed ")
     assert "nobody home" in lines[0]
     assert not any(SECRET in line for line in lines)
+
+
+def test_the_first_contact_ends_soon() -> None:
+    """F42: a server that never answered is given up after about 15 s, not after five minutes."""
+
+    async def main() -> None:
+        with pytest.raises(APIConnectionError) as caught:
+            await foreign(httpx.ConnectError("nobody home")).exchange(POST)
+        assert 5.0 <= asyncio.get_running_loop().time() <= 20.0
+        assert "doctor" in str(caught.value)
+
+    run_virtual(main())
 
 
 def test_unsafe_failure_names_the_reason() -> None:
@@ -708,22 +722,6 @@ def test_deprecation_notes_are_logged_once(caplog: pytest.LogCaptureFixture) -> 
     ]
 
 
-def test_generated_code_can_use_a_lane() -> None:
-    """M25: an httpx client built on a lane shares its connections and serves its origin only."""
-
-    async def main() -> None:
-        async with serving(reply(b'{"a":1}')) as server:
-            connection = Connection(server.url, Key())
-            transport = connection.httpx_transport(Lane.REST)
-            assert isinstance(transport, HttpTransport)
-            async with httpx.AsyncClient(transport=transport, base_url=server.url) as client:
-                assert (await client.get("/x")).json() == {"a": 1}
-                with pytest.raises(APIConnectionError):
-                    await client.get("http://127.0.0.1:1/x")
-
-    asyncio.run(main())
-
-
 def test_waiting_for_a_connection_ends_at_the_deadline() -> None:
     """M22: a call that never gets a connection fails at its deadline, and the lane works on."""
 
@@ -747,7 +745,7 @@ def test_waiting_for_a_connection_ends_at_the_deadline() -> None:
         assert caught.value.sent is False
         assert (await first).status == 200
         assert (await connection.exchange(POST)).status == 200
-        assert not connection.budget.sick(Lane.REST)
+        assert not connection.tokens.unhealthy(Lane.REST)
 
     run_virtual(main())
 

@@ -1,0 +1,390 @@
+"""A connection to one server with one credential: every request of the package goes through `send`.
+
+Each lane has its own pool, so a thousand polls never keep a training step waiting. `send` makes the
+first attempt, and by the retry loop as many more as the verdicts on them ask for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import Callable, Iterable, Mapping
+
+import attrs
+import httpx
+
+from tinker_ext._transport import retry, statuses
+from tinker_ext._transport.events import (
+    Observer,
+    Observers,
+    RequestFailed,
+    RequestFinished,
+    RequestStarted,
+    RetryScheduled,
+)
+from tinker_ext._transport.faults import LaneBusyError
+from tinker_ext._transport.headers import (
+    Credentials,
+    DeprecationNotes,
+    HeaderBlock,
+    forget_frames,
+)
+from tinker_ext._transport.limits import FairQueue, SharedBackoff, shared_backoff
+from tinker_ext._transport.messages import Call, Lane, Reply, RetryRule
+from tinker_ext._transport.origin import (
+    MAX_REDIRECTS,
+    encode_target,
+    onward_target,
+    proxy_for,
+    refusal,
+    split_base_url,
+)
+from tinker_ext._transport.pool import LANE_SETTINGS, LaneSettings, Pool
+from tinker_ext._transport.retry import Accept, Attempts, Fail, Retry, Timing
+from tinker_ext._transport.tokens import RetryTokens, shared_tokens
+from tinker_ext.config import Config
+from tinker_ext.errors import ClientClosedError, TinkerError, error_for_status
+
+log = logging.getLogger("tinker_ext")
+
+COMPLAIN_SECONDS = 10.0
+"""A call that fails for longer is worth a line in the log, and the next line comes no sooner."""
+
+_answered: set[str] = set()
+"""Servers that have answered this process at least once."""
+
+
+class Connection:
+    """Everything that goes to one base URL with one credential.
+
+    Args:
+        base_url: http(s) URL of the server; its path is kept in front of every call's path.
+        credentials: Gives the API key for each attempt; None sends no key.
+        config: Times and retry limits; the defaults when None.
+        lanes: Sizes of lanes that differ from `LANE_SETTINGS`.
+        headers: Sent with every call (Cloudflare Access, overrides of the user).
+        transport: Replaces our own transport: an `httpx.ASGITransport`, a mock.
+        rng: Source of jitter and idempotency keys.
+        observer: Told about every attempt.
+
+    Raises:
+        ConfigurationError: The base URL or a header cannot be used.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        credentials: Credentials | None,
+        *,
+        config: Config | None = None,
+        lanes: Mapping[str, LaneSettings] | None = None,
+        headers: Iterable[tuple[str, str]] = (),
+        transport: httpx.AsyncBaseTransport | None = None,
+        rng: random.Random | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self.origin, self._base_path = split_base_url(base_url)
+        self.base_url = f"{self.origin}{self._base_path}"
+        self.observers = Observers.of(observer)
+        self.rng = rng or random.Random()
+        self._credentials = credentials
+        self._config = config = config or Config()
+        self._lane_settings: dict[str, LaneSettings] = {**LANE_SETTINGS, **(lanes or {})}
+        self._transport = transport
+        self._proxy = None if transport is not None else proxy_for(self.origin)
+        self._headers = HeaderBlock(credentials, [*config.extra_headers().items(), *headers])
+        self._notes = DeprecationNotes()
+        self._pools: dict[str, Pool] = {}
+        # Looked up once: a connection lives on one loop, and these are asked for at every call.
+        self._backoff: SharedBackoff | None = None
+        self._tokens: RetryTokens | None = None
+        self._closed = False
+        self._complained = float("-inf")
+        self.timing = Timing(
+            base=config.retry_base,
+            cap=config.retry_cap,
+            server_cap=config.retry_after_cap,
+            window=config.retry_window,
+            billing=config.billing_pause,
+            attempts=config.retry_attempts,
+        )
+
+    def __repr__(self) -> str:
+        return f"Connection({self.base_url!r})"
+
+    @property
+    def backoff(self) -> SharedBackoff:
+        """The pause shared by everybody with this server and credential."""
+        if self._backoff is None:
+            credentials = self._credentials
+            name = credentials.fingerprint if credentials is not None else "anonymous"
+            self._backoff = shared_backoff(self.base_url, name)
+        return self._backoff
+
+    @property
+    def tokens(self) -> RetryTokens:
+        """The retry tokens shared by everybody with this server."""
+        if self._tokens is None:
+            self._tokens = shared_tokens(self.base_url, self._config.retry_budget)
+        return self._tokens
+
+    def queue(self, lane: str) -> FairQueue:
+        """The slots of a lane, one per connection."""
+        return self.pool(lane).queue
+
+    def pool(self, lane: str) -> Pool:
+        """The connections of a lane."""
+        pool = self._pools.get(lane)
+        if pool is None:
+            pool = self._pools[lane] = Pool(
+                self.origin,
+                self._lane_settings[lane],
+                given=self._transport,
+                proxy=self._proxy,
+                connect_timeout=self._config.connect_timeout,
+            )
+        return pool
+
+    def new_key(self) -> str:
+        """An idempotency key; it belongs to one body."""
+        return f"tinker-ext-{self.rng.getrandbits(128):032x}"
+
+    def attempts(self, call: Call, deadline: float | None = None) -> Attempts:
+        """A request that obeys its row of the table, within the retry window by default."""
+        if deadline is None:
+            deadline = asyncio.get_running_loop().time() + self.timing.window
+        return Attempts(call.operation, call.lane, call.retry, deadline, self.timing, self.rng)
+
+    async def exchange(self, call: Call, *, deadline: float | None = None) -> Reply:
+        """Send a call by its row of the table until there is an answer.
+
+        Args:
+            call: What to send; every attempt has the same body and idempotency key.
+            deadline: Loop time after which nothing more is tried; by default 300 s from now.
+
+        Returns:
+            A 2xx reply (or a status the call's rule counts as an answer).
+
+        Raises:
+            APIStatusError: The final status, with attempts and elapsed time.
+            APIConnectionError: The last failure without a reply; `sent` says what is known.
+            RedirectRefusedError: A redirect that must not be followed.
+        """
+        call = self._with_key(call)
+        attempts = self.attempts(call, deadline)
+        await self.send(attempts, lambda: call)
+        return self.conclude(call, attempts)
+
+    def _with_key(self, call: Call) -> Call:
+        if call.idempotency_key is not None or call.method == "GET":
+            return call
+        return attrs.evolve(call, idempotency_key=self.new_key())
+
+    async def once(self, call: Call, *, deadline: float | None = None) -> Reply:
+        """Make one attempt and return the reply, whatever its status; raises without one."""
+        if deadline is None:
+            deadline = asyncio.get_running_loop().time() + self.timing.window + call.timeout
+        call = self._with_key(call)
+        attempts = self.attempts(attrs.evolve(call, retry=RetryRule.ONCE), deadline)
+        await self._attempt(attempts, lambda: call)
+        if attempts.reply is None:
+            assert attempts.error is not None
+            raise attempts.error
+        return attempts.reply
+
+    async def send(self, attempts: Attempts, make: Callable[[], Call]) -> None:
+        """Make attempts until `attempts` has its final verdict.
+
+        Thousands wait for a slot of their lane at a time, so a call is made only when it has one:
+        nobody keeps a body or headers while waiting, and a token is as new as it can be. The first
+        attempt comes before the retry machinery is built, for the same reason.
+
+        Args:
+            attempts: Judges what comes back.
+            make: Makes the call for the next attempt.
+        """
+        if self.base_url not in _answered:
+            attempts.start_by = attempts.began + self.timing.first_window
+        await self._attempt(attempts, make)
+        if isinstance(attempts.verdict, Retry):
+            await retry.run(
+                attempts,
+                lambda: self._attempt(attempts, make),
+                tokens=self.tokens,
+                on_retry=self._on_retry,
+            )
+
+    def conclude(self, call: Call, attempts: Attempts) -> Reply:
+        """Return the reply of a request that has ended, or raise what it came to."""
+        try:
+            return self._answer(call, attempts)
+        except Exception as failure:
+            if self.observers:
+                self.observers.notice(
+                    RequestFailed(
+                        call.operation, Lane(call.lane), attempts.count, attempts.elapsed, failure
+                    )
+                )
+            raise
+
+    def _answer(self, call: Call, attempts: Attempts) -> Reply:
+        reply, error = attempts.reply, attempts.error
+        if error is not None:
+            if isinstance(error, TinkerError):
+                error.in_doubt = error.in_doubt or attempts.in_doubt
+                error.with_context(
+                    operation=call.operation, attempts=attempts.count, elapsed=attempts.elapsed
+                )
+            raise error
+        assert reply is not None
+        if isinstance(attempts.verdict, Accept):
+            return reply
+        if 300 <= reply.status < 400:
+            if call.redirect_is_answer:
+                return reply
+            raise refusal(call, reply).with_context(
+                operation=call.operation, attempts=attempts.count, elapsed=attempts.elapsed
+            )
+        failure = error_for_status(
+            reply.status,
+            reply.content,
+            reply.headers,
+            method=call.method,
+            url=self.base_url + call.path,
+            operation=call.operation,
+            attempts=attempts.count,
+            elapsed=attempts.elapsed,
+            hint=_UNSAFE_HINT if attempts.verdict == Fail("unsafe") else None,
+        )
+        failure.in_doubt = attempts.in_doubt
+        raise failure
+
+    async def aclose(self) -> None:
+        """Close all connections; later calls fail. A transport given by the caller stays open."""
+        self._closed = True
+        for pool in self._pools.values():
+            await pool.aclose()
+
+    # --- one attempt --------------------------------------------------------------------------
+
+    async def _attempt(self, attempts: Attempts, make: Callable[[], Call]) -> None:
+        """Send once, and have `attempts` judge what came."""
+        pool = self.pool(attempts.lane)
+        await attempts.enter()
+        reply: Reply | None = None
+        error: Exception | None = None
+        started = attempts.loop.time()
+        try:
+            if not pool.queue.try_acquire():
+                await self._slot(pool.queue, attempts)
+                started = attempts.loop.time()
+            reply = await self._once_held(pool, attempts, make)
+        except Exception as caught:
+            error = caught
+        finally:
+            attempts.leave()
+        self.tokens.note_outcome(attempts.lane, reply, error, started)
+        await attempts.take(reply, error)
+
+    async def _slot(self, queue: FairQueue, attempts: Attempts) -> None:
+        try:
+            await queue.acquire(deadline=attempts.deadline)
+        except TimeoutError:
+            raise LaneBusyError(
+                f"all {queue.limit} connections of lane {attempts.lane} stayed busy and "
+                f"{queue.waiting} more calls wait"
+            ).with_context(operation=attempts.operation, attempts=attempts.count) from None
+
+    async def _once_held(self, pool: Pool, attempts: Attempts, make: Callable[[], Call]) -> Reply:
+        """Send once; the slot of the lane that the caller has taken is given back here."""
+        loop, earlier = attempts.loop, attempts.count
+        started = loop.time()
+        status: int | None = None
+        failure: str | None = None
+        call: Call | None = None
+        watched = bool(self.observers)
+        try:
+            call = make()
+            headers = await self._headers.build(call, earlier)
+            if watched:
+                self.observers.notice(
+                    RequestStarted(
+                        call.operation, Lane(call.lane), earlier + 1, len(call.content or b"")
+                    )
+                )
+            if self._closed:
+                raise ClientClosedError("this connection is closed")
+            target = encode_target(self._base_path + call.path)
+            attempts.sent = True
+            raw = await pool.send(call, target, headers, attempts.deadline)
+            if raw[0] in statuses.REDIRECTS and not call.redirect_is_answer:
+                for _ in range(MAX_REDIRECTS):
+                    onward = onward_target(call, self.origin, target, raw[1].get("location"))
+                    if onward is None or raw[0] not in statuses.REDIRECTS:
+                        break
+                    target = onward
+                    raw = await pool.send(call, target, headers, attempts.deadline)
+            status, fields, content = self._headers.receive(raw)
+            _answered.add(self.base_url)
+            attempts.start_by = math.inf
+            if "x-deprecation-note" in fields:
+                self._notes.read(fields)
+            return Reply(status, fields, content, loop.time() - started)
+        except BaseException as error:
+            failure = type(error).__name__
+            forget_frames(error)
+            if isinstance(error, TinkerError) and error.operation is None and call is not None:
+                error.with_context(operation=call.operation)
+            raise
+        finally:
+            pool.queue.release()
+            if watched and call is not None:
+                took = loop.time() - started
+                self.observers.notice(
+                    RequestFinished(
+                        call.operation, Lane(call.lane), earlier + 1, status, failure, took
+                    )
+                )
+
+    # --- what is told about attempts ----------------------------------------------------------
+
+    def _on_retry(self, attempts: Attempts) -> None:
+        last, reply = attempts.verdict, attempts.reply
+        assert isinstance(last, Retry)
+        if last.source == "pending":
+            return
+        now = attempts.loop.time()
+        if now - max(attempts.began, self._complained) >= COMPLAIN_SECONDS:
+            self._complained = now
+            log.warning(
+                "%s to %s has failed %d times over %.0f s, last with %s; trying on for %.0f s.",
+                attempts.operation,
+                self.base_url,
+                attempts.count,
+                attempts.elapsed,
+                attempts.error if reply is None else f"status {reply.status}",
+                attempts.deadline - now,
+            )
+        cause = str(reply.status if reply else type(attempts.error).__name__)
+        if attempts.owner is not None:
+            attempts.owner.retried(cause)
+        if self.observers:
+            self.observers.notice(
+                RetryScheduled(
+                    attempts.operation,
+                    Lane(attempts.lane),
+                    attempts.count,
+                    cause,
+                    last.delay,
+                    last.source,
+                    None if attempts.owner is None else attempts.owner.number,
+                )
+            )
+
+
+_UNSAFE_HINT = (
+    "This server does not recognise a repeated request, so it was not sent again; look at the "
+    "state of the run first."
+)
