@@ -25,13 +25,15 @@ from tinker_ext.observe.run_log import RunLog
 if TYPE_CHECKING:
     from tinker_ext.observe.watchers import Call
 
-SHOWN = 32
+SHOWN = 16
 """Calls written in a line; the oldest."""
 
 TICK_SECONDS = 0.5
 CALLS_SECONDS = 1.0
+SAME_SECONDS = 5.0
 TIME_SECONDS = 10.0
-"""How often the calls are looked at, how often they are written, and how often the time is."""
+"""How often calls are looked at; how often they are written with news, and without; how often the
+time is."""
 
 KINDS = ("server", "queue", "network", "us")
 REFUSALS = ("402", "429")
@@ -76,7 +78,7 @@ class Waits:
         self._spent = dict.fromkeys(KINDS, 0.0)
         self._since: float | None = None
         self._written = -CALLS_SECONDS
-        self._last: Any = None
+        self._last: tuple[Any, Any] = (None, None)
         self._ticking = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -182,10 +184,11 @@ class Waits:
             }
             for event, call in islice(self._pending.values(), SHOWN)
         ]
-        # Polls go on without any news: a new attempt alone is not worth a line.
-        told = [tuple(c[key] for key in ("number", "stage", "retries", "state", "reason"))
-                for c in calls]  # fmt: skip
-        if told == self._last:
+        # News is what calls wait for; that others wait for the same, or were polled, can wait.
+        news = {(c["operation"], c["stage"], c["retries"], c["state"], c["reason"]) for c in calls}
+        numbers = [call["number"] for call in calls]
+        soon = news != self._last[0]
+        if not soon and (numbers == self._last[1] or now - self._written < SAME_SECONDS):
             return
-        self._last, self._written = told, now
+        self._last, self._written = (news, numbers), now
         self._log.write("waiting", session=self.session_id, count=len(self._pending), calls=calls)

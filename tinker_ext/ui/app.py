@@ -48,6 +48,9 @@ HEADERS = {
 
 REFRESH_SECONDS = 0.5
 POINTS = 600
+MOST_MODELS = 8
+"""Models of one log whose curves are drawn; the newest."""
+
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -204,7 +207,7 @@ class Page:
                 {"id": name, "target": target, "rows": steps.curve(metric, x, low, high, points)}
                 for name in names
                 if name in self.folder.logs
-                for target, steps in self.folder.logs[name].steps.items()
+                for target, steps in list(self.folder.logs[name].steps.items())[-MOST_MODELS:]
             ]
         return _json({"metric": metric, "lines": lines})
 

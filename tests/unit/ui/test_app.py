@@ -1,12 +1,19 @@
 """The page's server: who is let in, what it answers, and what the command says when it cannot."""
 
 import asyncio
+import json
+import signal
 import socket
+import subprocess
+import sys
 
 import httpx
 import pytest
 
+from tinker_ext import AdamParams, ServiceClient
 from tinker_ext.cli import main
+from tinker_ext.errors import TinkerError
+from tinker_ext.mock import Server, Settings
 from tinker_ext.ui import app
 from tinker_ext.ui.app import LOOPBACK, make
 
@@ -117,6 +124,37 @@ def test_nothing_can_be_sent_and_no_script_but_ours_runs(folder):
         assert "http:" not in text
         assert "https:" not in text
         assert "innerHTML" not in text
+
+
+def test_no_key_reaches_the_log_or_the_page(tmp_path):
+    """Safe: a run that failed, retried and sampled leaves no trace of its key."""
+    key = "tml-canary-4711"
+    with (
+        Server(Settings(api_keys=(key,))) as port,
+        ServiceClient(base_url=port.url, api_key=key, run_log=tmp_path / "run") as service,
+    ):
+        training = service.create_lora_training_client("tinker-ext/tiny", rank=4)
+        training.optim_step(AdamParams()).result()
+        with pytest.raises(TinkerError):
+            training.load_state("tinker://nobody/weights/x").result()
+    replies = ask(tmp_path, ("GET", "/api/runs"), ("GET", "/api/run?id=run"))
+    assert replies[1].json()["step"] == 1
+    written = b"".join(path.read_bytes() for path in (tmp_path / "run").iterdir())
+    assert key.encode() not in written + replies[0].content + replies[1].content
+
+
+def test_ctrl_c_ends_the_command_with_zero(tmp_path):
+    """M37: also while a page is connected to it."""
+    command = [sys.executable, "-m", "tinker_ext", "--format", "json", "ui", str(tmp_path)]
+    with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        url = json.loads("{" + process.stdout.readline() + process.stdout.readline())["url"]
+        with httpx.Client() as client:
+            assert client.get(url, follow_redirects=True).status_code == 200
+            with client.stream("GET", url.split("?")[0] + "api/events") as stream:
+                assert stream.status_code == 200
+                process.send_signal(signal.SIGINT)
+                assert process.wait(30) == 0
 
 
 def test_an_unknown_run_and_a_wrong_number_get_a_line(folder):
