@@ -93,3 +93,22 @@ def test_list_of_scalars():
     """M9: a list of 0-d tensors works like a list of numbers."""
     datum = Datum(ModelInput.from_ints([1, 2]), {"advantages": [torch.tensor(1.0), 2.0]})
     np.testing.assert_array_equal(datum.loss_fn_inputs["advantages"].to_numpy(), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("pad", [0.5, True, "0"])
+def test_pad_value_is_an_integer(pad):
+    """F52: what is left out of a sparse tensor is an integer, as with the official package."""
+    rows = torch.zeros(2, 8, dtype=torch.int64)
+    with pytest.raises(TypeError, match="pad_value"):
+        TensorData.from_torch_sparse(rows, pad_value=pad)
+    with pytest.raises(TypeError, match="pad_value"):
+        TensorData.from_torch_sparse(rows).to_torch(pad_value=pad)
+
+
+def test_sparse_floats_keep_their_dtype():
+    """M8: what is stored of a sparse float tensor is float32."""
+    rows = torch.zeros(2, 8)
+    rows[1, 3] = 0.5
+    tensor = TensorData.from_torch_sparse(rows)
+    assert (tensor.is_sparse, tensor.dtype, tensor.data) == (True, "float32", [0.5])
+    assert torch.equal(tensor.to_torch(), rows)
