@@ -45,6 +45,27 @@ def test_a_run_on_either_wire(wire):
     assert restored == pytest.approx(last, rel=1e-6)
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_batch_that_leaves_in_blocks(wire):
+    """M20 M27: a large body arrives whole, also over a transport that wants it in one piece."""
+
+    async def scenario():
+        app = server()
+        async with client(app, wire=wire) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            batch = [datum(200, first=n % 7) for n in range(100)]
+            one = await (await training.forward_async(batch[:7], "cross_entropy"))
+            out = await (await training.forward_async(batch, "cross_entropy"))
+            assert app.log.violations == []
+            return one, out
+
+    one, out = run(scenario)
+    assert len(out.loss_fn_outputs) == 100
+    for index, output in enumerate(out.loss_fn_outputs):
+        expected = one.loss_fn_outputs[index % 7]["logprobs"]
+        np.testing.assert_allclose(output["logprobs"].array, expected.array, rtol=1e-5)
+
+
 def test_both_wires_give_equal_numbers():
     """M27: outputs over JSON and protobuf are equal to float32."""
 
