@@ -33,6 +33,7 @@ from tinker_ext._transport import (
     statuses,
 )
 from tinker_ext._transport.retry import ACCEPT, back_off
+from tinker_ext._wire.dialect import Ability
 from tinker_ext._wire.sample_body import PLAIN, SampleOptions, sample_body
 from tinker_ext.batch.sizes import prompt_size
 from tinker_ext.core.future import LightFuture
@@ -378,6 +379,7 @@ class _SamplePost(Attempts):
         """The next attempt."""
         sample = self._sample
         sample.attempt += 1
+        dialect = self._pool.server.dialect
         return Call(
             operation=self.operation,
             method="POST",
@@ -389,6 +391,7 @@ class _SamplePost(Attempts):
                 sample.num_samples,
                 sample.params,
                 sample.options,
+                None if dialect is None else not dialect.can(Ability.UNSIZED_IMAGES),
             ),
             headers=_HEADERS,
             lane=self.lane,
