@@ -83,7 +83,7 @@ def watched() -> Iterator[Taken]:
     try:
         for name, place in PLACES.items():
             __import__(place)
-            cls = getattr(sys.modules[place], name, None) or sys.modules[place].Book
+            cls = getattr(sys.modules[place], name)
             undo.append((cls, cls.__init__))
             cls.__init__ = _noting(name, cls.__init__, taken)
         yield taken

@@ -45,9 +45,9 @@ def client(app: Any, **options: Any) -> ServiceClient:
     """A client of an application, on the running loop."""
     options.setdefault("api_key", "tml-test")
     options.setdefault("base_url", "http://server.test")
+    options.setdefault("rng", random.Random(7))
     return ServiceClient(
         transport=app if isinstance(app, httpx.AsyncBaseTransport) else httpx.ASGITransport(app),
-        rng=random.Random(7),
         _runtime=InlineRuntime(asyncio.get_running_loop()),
         **options,
     )

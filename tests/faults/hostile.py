@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
 import math
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import attrs
 import httpx
 import numpy as np
 import orjson
+from faults.members import KEYS, MEMBERS, STRANGERS
 from faults.mutations import RARE, Reply, mutate
-from in_process import MODEL, adam, datum
+from given_back import watched
+from in_process import MODEL, adam, client, datum, deadline
 from simulation.network import answered
 from virtual_clock import run_virtual
 
-from tinker_ext import ModelInput, SamplingParams, ServiceClient
-from tinker_ext.core.deadline import deadline
-from tinker_ext.core.loop import InlineRuntime
+from tinker_ext import (
+    ForwardBackwardOutput,
+    ModelInput,
+    OptimStepResponse,
+    SampleResponse,
+    SamplingParams,
+    ServiceClient,
+    TrainingClient,
+)
 from tinker_ext.errors import TinkerError
 from tinker_ext.mock import App, Settings, create_app
 
@@ -37,12 +47,14 @@ class Hostile(httpx.AsyncBaseTransport):
         self._rng = random.Random(0)
         self._target: str | None = None
         self._once = True
+        self._target_was: str | None = None
         self.spoiled: list[Reply] = []
         self.last: Reply | None = None
 
     def aim(self, rng: random.Random, target: str | None, *, once: bool) -> None:
         """Spoil the next reply of an operation, or all of them."""
         self._rng, self._target, self._once = rng, target, once
+        self._target_was = target
         self.spoiled = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -65,6 +77,10 @@ class Hostile(httpx.AsyncBaseTransport):
     def _spoil(self, response: httpx.Response) -> Reply:
         binary = "protobuf" in response.headers.get("content-type", "")
         content = response.content
+        if self._target_was == "retrieve_future" and self._rng.random() < 0.1:
+            name = self._rng.choice(sorted({**MEMBERS, **STRANGERS}))
+            body = orjson.dumps({**MEMBERS, **STRANGERS}[name])
+            return Reply(200, {"content-type": "application/json"}, body, f"the body of {name}")
         if self._rng.random() < 0.002:
             name, make = self._rng.choice(RARE)
             headers = {"content-type": response.headers.get("content-type", "")}
@@ -97,21 +113,17 @@ class Bench:
     transport: Hostile
     training: Any
     sampling: Any
+    saved: str
+    names: Iterator[int] = attrs.field(factory=itertools.count)
 
 
 async def _bench(app: App, wire: str) -> Bench:
     transport = Hostile(app)
-    service = ServiceClient(
-        base_url="http://server.test",
-        api_key="tml-test",
-        transport=transport,
-        wire=wire,
-        rng=random.Random(5),
-        _runtime=InlineRuntime(asyncio.get_running_loop()),
-    )
+    service = client(transport, wire=wire)
     training = await service.create_lora_training_client_async(MODEL, rank=1)
     sampling = await service.create_sampling_client_async(base_model=MODEL)
-    return Bench(service, transport, training, sampling)
+    saved = await (await training.save_state_async("first"))
+    return Bench(service, transport, training, sampling, saved.path)
 
 
 # -- the calls --------------------------------------------------------------------------------
@@ -136,8 +148,21 @@ async def _optim_step(bench: Bench) -> Any:
     return await (await bench.training.optim_step_async(adam()))
 
 
+async def _forward(bench: Bench) -> Any:
+    return await (await bench.training.forward_async([datum(3), datum(2)], "cross_entropy"))
+
+
 async def _save(bench: Bench) -> Any:
-    return await (await bench.training.save_state_async("s"))
+    return await (await bench.training.save_state_async(f"s{next(bench.names)}"))
+
+
+async def _save_for_sampler(bench: Bench) -> Any:
+    name = f"w{next(bench.names)}"
+    return await (await bench.training.save_weights_for_sampler_async(name))
+
+
+async def _load(bench: Bench) -> Any:
+    return await (await bench.training.load_state_with_optimizer_async(bench.saved))
 
 
 async def _info(bench: Bench) -> Any:
@@ -161,13 +186,7 @@ async def _sampler(bench: Bench) -> Any:
 
 
 async def _session(bench: Bench) -> Any:
-    async with ServiceClient(
-        base_url="http://server.test",
-        api_key="tml-test",
-        transport=bench.transport,
-        rng=random.Random(6),
-        _runtime=InlineRuntime(asyncio.get_running_loop()),
-    ) as service:
+    async with client(bench.transport) as service:
         return await service.create_lora_training_client_async(MODEL, rank=1)
 
 
@@ -180,7 +199,10 @@ TARGETS: tuple[tuple[Call, str, int], ...] = (
     (_sample, "asample", 2),
     (_optim_step, "retrieve_future", 2),
     (_optim_step, "optim_step", 1),
+    (_forward, "retrieve_future", 2),
     (_save, "retrieve_future", 2),
+    (_save_for_sampler, "retrieve_future", 2),
+    (_load, "retrieve_future", 2),
     (_info, "get_info", 1),
     (_capabilities, "get_server_capabilities", 1),
     (_runs, "training_runs", 1),
@@ -206,7 +228,10 @@ class Tally:
 
 def run_batch(first: int, count: int) -> Tally:
     """Run the cases `first` … `first + count - 1` against one server."""
-    return run_virtual(_batch(first, count))
+    with watched() as taken:
+        tally = run_virtual(_batch(first, count))
+    tally.wrong += [f"cases {first}…{first + count - 1}: {text}" for text in taken.left()]
+    return tally
 
 
 async def _batch(first: int, count: int) -> Tally:
@@ -271,15 +296,54 @@ async def _case(seed: int, bench: Bench, tally: Tally) -> None:
 # -- did a wrong number get through? ----------------------------------------------------------
 
 
+# Call → the class its user gets, and the member of the union it is read from.
+AWAITED: dict[Call, tuple[str | type, str]] = {
+    _forward_backward: (ForwardBackwardOutput, "forward"),
+    _forward: (ForwardBackwardOutput, "forward"),
+    _sample: (SampleResponse, "sample"),
+    _optim_step: (OptimStepResponse, "optim_step"),
+    _save: ("SaveWeightsResponse", "save_weights"),
+    _save_for_sampler: ("SaveWeightsForSamplerResponse", "save_weights_for_sampler"),
+    _load: ("LoadWeightsResponse", "load_weights"),
+    _model: (TrainingClient, "create_model"),
+    _session: (TrainingClient, "create_model"),
+}
+
+
 def _lie(call: Call, value: Any, reply: Reply | None) -> str | None:
-    """Compare a result with a strict reading of the JSON it came from."""
+    """Compare a result with what was awaited, and with a strict reading of its JSON."""
+    if call in AWAITED:
+        kind, member = AWAITED[call]
+        if type(value).__name__ != (kind if isinstance(kind, str) else kind.__name__):
+            return f"a {type(value).__name__} where {kind} was awaited"
+        if reply is not None and "protobuf" not in reply.headers["content-type"]:
+            said = _checked(functools.partial(_is_member, member), value, reply)
+            if said is not None:
+                return said
     if reply is None or "protobuf" in reply.headers["content-type"]:
         return None
-    if call is _forward_backward:
+    if call in (_forward_backward, _forward):
         return _checked(same_outputs, value, reply)
     if call is _sample:
         return _checked(_same_sample, value, reply)
+    if call in (_save, _save_for_sampler):
+        return _checked(_same_path, value, reply)
     return None
+
+
+def _is_member(member: str, _: Any, body: Any) -> None:
+    """The reply is the member that was awaited: an object, its tag or none, a key of its own."""
+    assert type(body) is dict, "not an object"
+    tag = body.get("type")
+    assert tag is None or tag == member, f"tag {tag!r}"
+    assert "error" not in body, "a failed request"
+    if body or member not in ("optim_step", "load_weights"):
+        assert KEYS[member] & body.keys(), f"no {member}: {sorted(body)}"
+
+
+def _same_path(value: Any, body: Any) -> None:
+    assert type(body["path"]) is str, "path"
+    assert value.path == body["path"]
 
 
 def _checked(compare: Callable[[Any, Any], None], value: Any, reply: Reply) -> str | None:

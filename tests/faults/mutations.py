@@ -257,6 +257,52 @@ def _status(rng: random.Random, status: int, headers: dict[str, str], content: b
     return rng.choice(statuses), headers, content
 
 
+# Headers a client reads, or might: delays, dates, lengths, framing, hints of every kind.
+ODD_HEADERS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "retry-after",
+        (
+            "0",
+            "-1",
+            "0.0000001",
+            "1e400",
+            "nan",
+            "inf",
+            "9" * 400,
+            "",
+            "soon",
+            "1, 2",
+            "Fri, 31 Dec 9999 23:59:59 -2359",
+            "Mon, 01 Jan 0001 00:00:00 +2359",
+            "Mon, 01 Jan 2024 00:00:00 +" + "9" * 30,
+            "Thu, 32 Foo 20 99:99",
+        ),
+    ),
+    ("retry-after-ms", ("0", "-5", "1e308", "nan", "x", "", "9" * 400, "0.001")),
+    ("date", ("", "x" * 300, "Mon, 01 Jan 0001 00:00:00 +2359", "9" * 40)),
+    ("content-length", ("-1", "x", "1e3", "9" * 30, "", "5, 5")),
+    ("transfer-encoding", ("chunked", "gzip, chunked", "nonsense")),
+    ("trailer", ("Content-Length", "X" * 300)),
+    ("content-range", ("bytes 0-1/9", "bytes */*", "x")),
+    ("x-should-retry", ("true", "false", "maybe")),
+    ("x-deprecation-note", ("x" * 5000, "\u00e9")),
+    ("location", ("http://elsewhere.test/", "//", "x" * 3000)),
+    ("x-request-id", ("x" * 5000, "")),
+    ("content-type", ("", "application/json; charset=utf-16", "APPLICATION/JSON", ";;;")),
+    ("set-cookie", ("a=b; Domain=.test",)),
+)
+
+
+def _headers(rng: random.Random, status: int, headers: dict[str, str], content: bytes) -> Made:
+    """Odd headers on a refusal, where delays count, or on a right reply."""
+    names = rng.sample(ODD_HEADERS, rng.choice((1, 1, 2, 3)))
+    odd = {name: rng.choice(values) for name, values in names}
+    if rng.random() < 0.6:
+        status = rng.choice((402, 408, 409, 425, 429, 429, 500, 502, 503, 504))
+        content = rng.choice((b"", b'{"detail":"later"}', b"<html>", content))
+    return status, {**headers, **odd}, content
+
+
 def _long(rng: random.Random, status: int, headers: dict[str, str], content: bytes) -> Made:
     return status, headers, b'{"a":"' + b"x" * BIG + b'",' + content[1:]
 
@@ -273,6 +319,10 @@ _WHOLE: tuple[tuple[str, Callable[..., Made]], ...] = (
     ("coding", _coded),
     ("length", _length),
     ("status", _status),
+    ("headers", _headers),
+    ("headers", _headers),
+    ("headers", _headers),
+    ("headers", _headers),
     ("long", _long),
 )
 RARE: tuple[tuple[str, Callable[..., Made]], ...] = (("deep", _deep), ("bomb", _bomb))

@@ -50,6 +50,11 @@ class TcpProxy:
         """Base URL for clients."""
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def connections(self) -> int:
+        """How many clients are connected now."""
+        return len(self._tasks)
+
     def __enter__(self) -> Self:
         self._thread.start()
         self._ready.wait(10.0)

@@ -114,7 +114,7 @@ def test_bytes_of_an_announced_result_come_back(end):
             if sent.body.get("allow_metadata_only"):
                 return 200, {"status": "complete_metadata", "response_payload_size": size}
             if end == "failed":
-                return 200, {"error": "broken", "category": "server"}
+                return 200, {"error": "broken", "category": "user"}
             if end != "read":
                 await asyncio.sleep(1e5)
         elif sent.name == "asample" and ready and not first:

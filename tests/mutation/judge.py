@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from typing import Any
 
 LOADED = (
     "asyncio",
@@ -33,6 +34,18 @@ LOADED = (
 )
 
 
+class FirstFailure:
+    """Remembers the first test that failed."""
+
+    def __init__(self) -> None:
+        self.test = ""
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Take a report in."""
+        if report.failed and not self.test:
+            self.test = report.nodeid
+
+
 def main() -> None:
     """Answer orders until the input ends."""
     for name in LOADED:
@@ -42,11 +55,13 @@ def main() -> None:
             continue
     for line in sys.stdin:
         order = json.loads(line)
-        print(json.dumps({"outcome": judged(order["tests"], order["seconds"])}), flush=True)
+        outcome, test = judged(order["tests"], order["seconds"])
+        print(json.dumps({"outcome": outcome, "test": test}), flush=True)
 
 
-def judged(tests: list[str], seconds: float) -> str:
-    """Run the tests in a fork: `survived` when all pass, `hangs` when they do not end."""
+def judged(tests: list[str], seconds: float) -> tuple[str, str]:
+    """Run the tests in a fork: `survived`, `hangs` or `caught`, and the test that caught it."""
+    reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
@@ -55,19 +70,26 @@ def judged(tests: list[str], seconds: float) -> str:
 
         code = 9
         try:
+            first = FirstFailure()
             options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=no"]
-            code = pytest.main([*options, "-p", "no:cov", *tests])
+            code = pytest.main([*options, "-p", "no:cov", *tests], plugins=[first])
+            os.write(writing, first.test.encode())
         finally:
             os._exit(int(code))
+    os.close(writing)
     deadline = time.monotonic() + seconds
+    outcome = "hangs"
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            return "survived" if os.waitstatus_to_exitcode(status) == 0 else "caught"
+            outcome = "survived" if os.waitstatus_to_exitcode(status) == 0 else "caught"
+            break
         time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return "hangs"
+    else:
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    with os.fdopen(reading, "rb") as pipe:
+        return outcome, pipe.read().decode() if outcome == "caught" else ""
 
 
 def _quiet() -> None:

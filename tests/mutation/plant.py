@@ -39,6 +39,7 @@ class Bug:
     Attributes:
         path: File, relative to the root.
         line: Where; the tests that reach it judge the bug.
+        statement: First line of the statement around it.
         kind: Name of the operator.
         start: Offset of the replaced bytes in the file.
         end: Offset behind them.
@@ -48,6 +49,7 @@ class Bug:
 
     path: str
     line: int
+    statement: int
     kind: str
     start: int
     end: int
@@ -98,7 +100,14 @@ class _File:
     def bug(self, node: ast.AST, kind: str, text: str) -> Bug:
         start, end = self.span(node)
         line = getattr(node, "lineno", 0)
-        return Bug(self.path, line, kind, start, end, text, self.source[start:end].decode())
+        first = _statement(node).lineno
+        return Bug(self.path, line, first, kind, start, end, text, self.source[start:end].decode())
+
+
+def _statement(node: ast.AST) -> ast.stmt:
+    while not isinstance(node, ast.stmt):
+        node = node.parent  # type: ignore[attr-defined]
+    return node
 
 
 Operator = Callable[[_File, ast.AST], Iterator[Bug]]
@@ -174,9 +183,9 @@ def _gives_back(node: ast.expr) -> str | None:
 def removed_release(file: _File, node: ast.AST) -> Iterator[Bug]:
     """Something that is not given back, a shield that is gone."""
     if isinstance(node, ast.Expr) and _gives_back(node.value) is not None:
-        yield file.bug(node, "removed release", "pass")
+        yield file.bug(node, "removed release or shield", "pass")
     elif isinstance(node, ast.Call) and file.text(node.func).endswith("shield") and node.args:
-        yield file.bug(node, "removed shield", file.text(node.args[0]))
+        yield file.bug(node, "removed release or shield", file.text(node.args[0]))
 
 
 def swapped_arguments(file: _File, node: ast.AST) -> Iterator[Bug]:
@@ -202,7 +211,8 @@ def wider_except(file: _File, node: ast.AST) -> Iterator[Bug]:
     was = file.text(node.type)
     if was not in ("Exception", "BaseException"):
         start, end = file.span(node.type)
-        yield Bug(file.path, node.lineno, "wider except", start, end, "Exception", was)
+        line = node.lineno
+        yield Bug(file.path, line, line, "wider except", start, end, "Exception", was)
 
 
 OPERATORS: tuple[Operator, ...] = (

@@ -12,24 +12,52 @@ from pathlib import Path
 
 import attrs
 from coverage.numbits import numbits_to_nums
+from mutation.plant import ROOT, Bug
 
-ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / ".nox" / "mutation"
 # Tests that run the core in their own process; a subprocess would not be seen.
 FOLDERS = ("tests/unit", "tests/contract", "tests/faults", "tests/knobs", "tests/simulation")
-LEFT_OUT = ("tests/unit/cli", "tests/unit/mock", "tests/unit/compat", "tests/unit/quickstart")
+LEFT_OUT = (
+    "tests/unit/cli",
+    "tests/unit/mock",
+    "tests/unit/compat",
+    "tests/unit/quickstart",
+    "tests/unit/ui",
+    "tests/contract/test_cli.py",
+    "tests/contract/test_cli_process.py",
+    "tests/contract/test_conform.py",
+    "tests/contract/test_examples.py",
+    "tests/contract/test_server_*",
+    "tests/contract/test_document_*",
+    "tests/faults/test_clean_ends.py",
+    "tests/faults/test_crash_resume.py",
+    "tests/faults/test_embedded_state.py",
+    "tests/faults/test_forks.py",
+    "tests/faults/test_process_life.py",
+    "tests/faults/test_proxies.py",
+)
 
 
 @attrs.frozen
 class Reach:
-    """Lines and the tests that run them, with the seconds each test takes."""
+    """Lines and the tests that run them, with the seconds each test takes.
+
+    Attributes:
+        lines: File → line → tests.
+        imported: File → lines that run when it is loaded; any test of the file may notice them.
+        seconds: Test → seconds.
+    """
 
     lines: dict[str, dict[int, list[str]]]
+    imported: dict[str, set[int]]
     seconds: dict[str, float]
 
-    def tests(self, path: str, line: int) -> list[str]:
-        """Tests that reach a line, quickest first."""
-        found = self.lines.get(path, {}).get(line, [])
+    def tests(self, bug: Bug) -> list[str]:
+        """Tests that reach a bug, quickest first."""
+        table = self.lines.get(bug.path, {})
+        found = {*table.get(bug.line, ()), *table.get(bug.statement, ())}
+        if bug.statement in self.imported.get(bug.path, ()):
+            found.update(test for tests in table.values() for test in tests)
         return sorted(found, key=lambda test: (self.seconds.get(test, 9.0), test))
 
 
@@ -61,7 +89,8 @@ def reach(*, newest: bool = False) -> Reach:
         path: {int(n): [names[i] for i in tests] for n, tests in table.items()}
         for path, table in data["lines"].items()
     }
-    return Reach(lines, data["seconds"])
+    imported = {path: set(numbers) for path, numbers in data["imported"].items()}
+    return Reach(lines, imported, data["seconds"])
 
 
 def _measure(kept: Path) -> None:
@@ -74,7 +103,7 @@ def _measure(kept: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["-p", "mutation.durations", "--cov=tinker_ext", "--cov-context=test"]
     command += ["--cov-report=", "-n", "2", *FOLDERS]
-    command += [f"--ignore={folder}" for folder in LEFT_OUT]
+    command += [f"--ignore-glob={ROOT / folder}" for folder in LEFT_OUT]
     environment = {
         **os.environ,
         "COVERAGE_FILE": str(database),
@@ -93,6 +122,7 @@ def _measure(kept: Path) -> None:
 def _read(database: Path, seconds: dict[str, float]) -> dict[str, object]:
     names: dict[str, int] = {}
     lines: dict[str, dict[int, list[int]]] = {}
+    imported: dict[str, list[int]] = {}
     with sqlite3.connect(database) as connection:
         rows = connection.execute(
             "select file.path, context.context, line_bits.numbits from line_bits "
@@ -101,12 +131,15 @@ def _read(database: Path, seconds: dict[str, float]) -> dict[str, object]:
         )
         for path, context, bits in rows:
             test = context.split("|")[0]
+            name = str(Path(path).relative_to(ROOT))
+            if not test:
+                imported[name] = numbits_to_nums(bits)
             if test not in seconds:
                 continue
-            table = lines.setdefault(str(Path(path).relative_to(ROOT)), {})
+            table = lines.setdefault(name, {})
             number = names.setdefault(test, len(names))
             for line in numbits_to_nums(bits):
                 known = table.setdefault(line, [])
                 if number not in known[-3:]:
                     known.append(number)
-    return {"names": list(names), "lines": lines, "seconds": seconds}
+    return {"names": list(names), "lines": lines, "imported": imported, "seconds": seconds}

@@ -92,6 +92,7 @@ class Copy:
 
     def __init__(self) -> None:
         self.place = PLACE / f"tree-{os.getpid()}"
+        self._shaky: set[str] = set()
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules")
         for name in COPIED:
             if (ROOT / name).exists():
@@ -120,7 +121,7 @@ class Copy:
     def judge(self, bug: Bug, found: Reach) -> str:
         """`caught`, `hangs`, `survived` or `unreached`."""
         began = time.monotonic()
-        tests = found.tests(bug.path, bug.line)
+        tests = [test for test in found.tests(bug) if test not in self._shaky]
         chosen, total = [], 0.0
         for test in tests:
             seconds = found.seconds.get(test, 9.0)
@@ -128,24 +129,38 @@ class Copy:
                 break
             chosen.append(test)
             total += seconds
-        outcome = "unreached" if not tests else self._run(bug, chosen, total)
+        outcome, by = "unreached", ""
+        while chosen:
+            outcome, by = self._run(bug, chosen, total)
+            # A test that fails without the bug as well has caught nothing.
+            if outcome != "caught" or not by or self._run(None, [by], 30.0)[0] == "survived":
+                break
+            self._shaky.add(by)
+            chosen.remove(by)
+            outcome = "survived"
         took = time.monotonic() - began
-        print(f"{outcome:9} {took:5.1f} s {len(chosen):4} tests  {bug.name}", flush=True)
+        told = f"  by {by}" if by else ""
+        print(f"{outcome:9} {took:5.1f} s {len(chosen):4} tests  {bug.name}{told}", flush=True)
         return outcome
 
-    def _run(self, bug: Bug, tests: list[str], seconds: float) -> str:
-        target = self.place / bug.path
-        source = target.read_bytes()
+    def _run(self, bug: Bug | None, tests: list[str], seconds: float) -> tuple[str, str]:
+        """Run tests with a bug, or without one."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        target.write_bytes(bug.planted(source))
+        target = source = None
+        if bug is not None:
+            target = self.place / bug.path
+            source = target.read_bytes()
+            target.write_bytes(bug.planted(source))
         try:
             order = {"tests": tests, "seconds": 60.0 + 4 * seconds}
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
-            return str(json.loads(self._process.stdout.readline())["outcome"])
+            answer = json.loads(self._process.stdout.readline())
+            return answer["outcome"], answer["test"]
         finally:
-            target.write_bytes(source)
+            if target is not None and source is not None:
+                target.write_bytes(source)
 
     def remove(self) -> None:
         """End the process and delete the copy."""

@@ -1,0 +1,112 @@
+"""A future yields the member its operation awaits; every other body is an error, never "done"."""
+
+from __future__ import annotations
+
+import pytest
+from faults.members import MEMBERS, STRANGERS
+from in_process import adam, client, datum, run
+from stub_server import StubServer
+
+from tinker_ext import ModelInput, SamplingParams
+from tinker_ext.errors import APIResponseValidationError
+
+
+async def _create_model(service, training):
+    return await service.create_lora_training_client_async("m", rank=4)
+
+
+async def _forward(service, training):
+    return await (await training.forward_async([datum()], "cross_entropy"))
+
+
+async def _forward_backward(service, training):
+    return await (await training.forward_backward_async([datum()], "cross_entropy"))
+
+
+async def _optim_step(service, training):
+    return await (await training.optim_step_async(adam()))
+
+
+async def _save_state(service, training):
+    return await (await training.save_state_async("a"))
+
+
+async def _load_state(service, training):
+    return await (await training.load_state_with_optimizer_async("tinker://M/weights/a"))
+
+
+async def _save_for_sampler(service, training):
+    return await (await training.save_weights_for_sampler_async("a"))
+
+
+async def _sample(service, training):
+    sampling = await service.create_sampling_client_async(base_model="m")
+    return await sampling.sample_async(ModelInput.from_ints([1]), 1, SamplingParams(max_tokens=1))
+
+
+# Call → (the member it awaits, the operation that promises it).
+AWAITED = {
+    _create_model: ("create_model", "create_model"),
+    _forward: ("forward", "forward"),
+    _forward_backward: ("forward", "forward_backward"),
+    _optim_step: ("optim_step", "optim_step"),
+    _save_state: ("save_weights", "save_weights"),
+    _load_state: ("load_weights", "load_weights"),
+    _save_for_sampler: ("save_weights_for_sampler", "save_weights_for_sampler"),
+    _sample: ("sample", "asample"),
+}
+PAIRS = [
+    pytest.param(call, body, id=f"{call.__name__.strip('_')}-{name}")
+    for call, (awaited, _) in AWAITED.items()
+    for name, body in {**MEMBERS, **STRANGERS}.items()
+    if name != awaited
+]
+
+
+def _call_with(call, body):
+    """Make a call whose future yields the body; returns its result and the id of the future."""
+    promised = AWAITED[call][1]
+    asked = []
+    created = False
+
+    def answers(name, sent, _):
+        if name == "retrieve_future" and stub.futures[sent["request_id"]] == promised and created:
+            asked.append(sent["request_id"])
+            return 200, body
+        return None
+
+    stub = StubServer(answers, config={"fwdbwd_max_chunk_len": 64, "seq_ids": "dedupe"})
+
+    async def scenario():
+        nonlocal created
+        async with client(stub, wire="json") as service:
+            training = await service.create_lora_training_client_async("m", rank=4)
+            created = True
+            return await call(service, training), asked[0]
+
+    return run(scenario)
+
+
+@pytest.mark.parametrize(("call", "body"), PAIRS)
+def test_another_body_is_refused(call, body):
+    """F2: every other member and every stranger is APIResponseValidationError with its id."""
+    with pytest.raises(APIResponseValidationError) as caught:
+        _call_with(call, body)
+    assert caught.value.request_id
+    assert caught.value.request_id in str(caught.value)
+
+
+@pytest.mark.parametrize("call", AWAITED)
+def test_the_awaited_member_is_read(call):
+    """F2: the member itself is a result, with its tag and without."""
+    body = MEMBERS[AWAITED[call][0]]
+    _call_with(call, body)
+    _call_with(call, {key: value for key, value in body.items() if key != "type"})
+
+
+@pytest.mark.parametrize("body", [{"type": "save_weights"}, {"path": None}, {"path": ""}, {}])
+@pytest.mark.parametrize("call", [_save_state, _save_for_sampler])
+def test_a_save_without_a_path(call, body):
+    """F2: the save was sent, so the error is about the reply, not about the input."""
+    with pytest.raises(APIResponseValidationError):
+        _call_with(call, body)
