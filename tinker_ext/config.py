@@ -206,8 +206,6 @@ class Config:
     """Whether the hosted service may be sent telemetry while the switch above is unset."""
     log_level: str | None = _knob(None, "TINKER_LOG", read=str.lower)
     """`debug` or `info`; anything else leaves logging as it is."""
-    feature_gates: tuple[str, ...] = _knob((), "TINKER_FEATURE_GATES", converter=_tags)
-    """Read for compatibility; nothing depends on it."""
     cloudflare_client_id: str | None = _knob(None, "CLOUDFLARE_ACCESS_CLIENT_ID", show=False)
     """Sent as CF-Access-Client-Id."""
     cloudflare_client_secret: Secret | None = attrs.field(
@@ -292,7 +290,9 @@ class Config:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Self:
-        """Read the environment; arguments that are given (and not None) win over it.
+        """Read the environment; arguments that are given win over it.
+
+        None counts as not given, except for `wait_deadline`, where it means for ever.
 
         Args:
             env: Variables to read; the environment of the process by default. A variable that
@@ -315,7 +315,11 @@ class Config:
                 except ValueError as error:
                     shown = "" if field.name in _SECRETS else f": {error}"
                     raise ConfigurationError(f"Cannot read {name}{shown}.") from None
-        values.update({name: value for name, value in overrides.items() if value is not None})
+        values.update(
+            (name, value)
+            for name, value in overrides.items()
+            if value is not None or name in _NONE_COUNTS
+        )
         return cls(**values)
 
     def extra_headers(self) -> dict[str, str]:
@@ -374,6 +378,7 @@ class Config:
         return _unpickle, (public,)
 
 
+_NONE_COUNTS = frozenset({"wait_deadline"})
 _SECRETS = frozenset(
     {"api_key", "credential_cmd", "cloudflare_client_id", "cloudflare_client_secret", "fleet"}
 )

@@ -34,7 +34,6 @@ def test_defaults():
         ("TINKER_TELEMETRY", "YES", "telemetry", True),
         ("TINKER_TELEMETRY", "0", "telemetry", False),
         ("TINKER_LOG", "DEBUG", "log_level", "debug"),
-        ("TINKER_FEATURE_GATES", "async_sampling", "feature_gates", ("async_sampling",)),
         ("CLOUDFLARE_ACCESS_CLIENT_ID", "id", "cloudflare_client_id", "id"),
         ("CLOUDFLARE_ACCESS_CLIENT_SECRET", "s", "cloudflare_client_secret", Secret("s")),
         ("TINKER_EXT_WIRE", "JSON", "wire", "json"),

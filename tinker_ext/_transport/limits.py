@@ -118,13 +118,24 @@ class ByteBudget:
     """
 
     def __init__(self, size: int) -> None:
-        self._left = size
+        self._size = self._left = size
         self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @property
     def left(self) -> int:
         """Bytes left; below zero after an overdraft."""
         return self._left
+
+    @property
+    def size(self) -> int:
+        """Bytes at rest."""
+        return self._size
+
+    def resize(self, size: int) -> None:
+        """Change how many bytes there are at rest."""
+        if size != self._size:
+            grown, self._size = size - self._size, size
+            self.release(grown)
 
     async def acquire(self, size: int) -> None:
         """Wait until the budget is not overdrawn, then take `size` bytes of it."""

@@ -73,6 +73,11 @@ class Completions:
             self._task = self.server.runtime.spawn(self._poll())
         try:
             return await done
+        except asyncio.CancelledError:
+            self._waiting.pop(request_id, None)
+            if not self._waiting and self._task is not None:
+                self._task.cancel()  # nobody is left to be told
+            raise
         finally:
             self._waiting.pop(request_id, None)
 

@@ -44,6 +44,7 @@ from tinker_ext.core.server import Server, unreadable
 from tinker_ext.errors import (
     APIConnectionError,
     APIResponseValidationError,
+    ConflictError,
     FutureExpiredError,
     NotFoundError,
     RequestFailedError,
@@ -63,6 +64,8 @@ LARGE_BYTES = 131_072
 
 SPREAD = 0.25
 """Part of a shared pause that is added at random, so that samples do not come back in step."""
+CONFLICTS = 3
+"""So many 409 to one number mean that the server has it; a sample has no state to repeat."""
 EMPTY_400 = 3
 """So often a 400 without a body is taken for a gateway's."""
 ARRIVALS = 1000
@@ -170,6 +173,11 @@ class SamplePool:
 
     def _refill(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start as many as the limit allows."""
+        self.bytes.resize(
+            self.server.bytes_allowed(
+                "sample_bytes_in_flight", "sample_dispatch_bytes_semaphore_size"
+            )
+        )
         most = self._most_in_flight()
         while self._queue.ready and len(self._in_flight) < most:
             sample = self._queue.pop()
@@ -334,7 +342,16 @@ class SamplePool:
 class _SamplePost(Attempts):
     """One sample on its way: sent until the server takes it."""
 
-    __slots__ = ("_empty", "_pool", "_sample", "_size", "_started", "_taken", "_was_refused")
+    __slots__ = (
+        "_conflicts",
+        "_empty",
+        "_pool",
+        "_sample",
+        "_size",
+        "_started",
+        "_taken",
+        "_was_refused",
+    )
 
     def __init__(self, pool: SamplePool, sample: Sample) -> None:
         server = pool.server
@@ -353,7 +370,7 @@ class _SamplePost(Attempts):
         self._taken = False
         self._was_refused = False
         self._started = self.began
-        self._empty = 0
+        self._empty = self._conflicts = 0
         if sample.key is None:
             sample.key = server.connection.new_key()
 
@@ -403,6 +420,10 @@ class _SamplePost(Attempts):
     async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
         """Decide what follows from one attempt."""
         told = self.by_table(reply, error)
+        if reply is not None and reply.status == statuses.CONFLICT:
+            self._conflicts += 1  # the server has this number; the sample gets another one
+            if self._conflicts >= CONFLICTS:
+                return Fail("final")
         if reply is not None and reply.status == 400 and not reply.content:
             self._empty += 1  # comes from a gateway; the official client also asks four times
             if self._empty <= EMPTY_400:
@@ -490,6 +511,9 @@ class _Submissions(Attempts):
         if error is None:
             return ACCEPT
         config = sample.source.retry
+        dialect = self._pool.server.dialect
+        if dialect is not None and dialect.config.sample_no_retries:
+            return Fail("final")  # the server says that it does this itself
         if config is None:
             if self.count > RESUBMITS or not _is_worth_a_new_request(error):
                 return Fail("final")
@@ -513,7 +537,7 @@ def _is_worth_a_new_request(error: Exception) -> bool:
         return error.category is RequestErrorCategory.Server
     # 404 to a poll: the server was restarted and does not know the request any more.
     lost = isinstance(error, NotFoundError) and error.request_id is not None
-    return lost or isinstance(error, FutureExpiredError)
+    return lost or isinstance(error, (FutureExpiredError, ConflictError))
 
 
 def read_promise(reply: Reply) -> tuple[str, list[str] | None]:

@@ -48,6 +48,7 @@ SDK_VERSION = "0.36.0"
 """Level of the API that this package speaks; servers choose features by it."""
 
 R = TypeVar("R")
+_RESPONSE_BYTES = attrs.fields(Config).response_bytes_in_flight.default
 
 
 class _SwitchableCredentials:
@@ -185,6 +186,8 @@ class Server:
         if said is None:
             chosen = chosen.without(op.name)
         self.wire_confirmed = chosen.chosen_by in ("argument", "environment", "found")
+        if self.config.response_bytes_in_flight == _RESPONSE_BYTES:
+            self.response_bytes.resize(chosen.config.inflight_response_bytes_semaphore_size)
         if chosen.config.pjwt_auth_enabled:
             self._credentials.current = ExchangedToken(self._credentials.source, self._exchange)
         return chosen
@@ -204,6 +207,14 @@ class Server:
         """Note what was found out about repeated seq ids."""
         assert self._dialect is not None
         self._dialect = self._dialect.found(seq=seq)
+
+    def bytes_allowed(self, name: str, flag: str) -> int:
+        """Bytes that may be under way: what the user set, else what the server says."""
+        own: int = getattr(self.config, name)
+        if self._dialect is None or own != attrs.fields_dict(Config)[name].default:
+            return own
+        allowed: int = getattr(self._dialect.config, flag)
+        return allowed
 
     def lacks(self, op: Operation[Any, Any]) -> bool:
         """Whether the server is known to lack an operation."""

@@ -374,7 +374,9 @@ class TrainingQueue:
         self._carried: dict[NumberedRequest, None] = {}
         self._unsettled: deque[NumberedRequest] = deque()
         self._untold: NumberedRequest | None = None
-        self._bytes = ByteBudget(server.config.train_bytes_in_flight)
+        self._bytes = ByteBudget(
+            server.bytes_allowed("train_bytes_in_flight", "fwdbwd_dispatch_bytes_semaphore_size")
+        )
         self._closed: TinkerError | None = None
         # Not the model id: text of a server never becomes a header.
         self._run_key = f"tinker-ext-{server.rng.getrandbits(64):016x}"
@@ -407,7 +409,7 @@ class TrainingQueue:
     @property
     def idle(self) -> bool:
         """Whether nothing is queued, on its way or held back, and every byte is given back."""
-        whole = self._bytes.left == self.server.config.train_bytes_in_flight
+        whole = self._bytes.left == self._bytes.size
         return whole and not (self._queue or self._carried or self._driver)
 
     def new_key(self, seq_id: int) -> str:

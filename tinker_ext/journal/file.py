@@ -124,7 +124,7 @@ class JournalFile:
         # Nobody else writes this one: it belongs to whoever owns the journal.
         draft = self._real.with_name(f"{self._real.name}.new")
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        fresh = os.open(draft, flags, stat.S_IMODE(os.fstat(old).st_mode))
+        fresh = os.open(draft, flags, stat.S_IMODE(os.fstat(old).st_mode) & 0o600)
         try:
             _write(fresh, content)
             _own(fresh, self.path)
@@ -185,7 +185,7 @@ class JournalFile:
         # Process ids repeat, in containers above all, and a killed process leaves its draft.
         draft = self._real.with_name(f"{self._real.name}.{uuid.uuid4().hex}.new")
         with contextlib.ExitStack() as stack:
-            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             stack.callback(draft.unlink)
             stack.callback(os.close, fd)
             _write(fd, _line(_HEAD))

@@ -50,6 +50,7 @@ class Recorder:
         self._new: set[int] = set()
         self._live: set[LightFuture[Any]] = set()
         self._failed: BaseException | None = None
+        self._broken: JournalError | None = None
 
     # -- what happens now ------------------------------------------------------------------
 
@@ -69,7 +70,15 @@ class Recorder:
         again = again or request.call is None  # a filler replaces what was refused there
         note: Callable[..., Any] = self.journal.send_again if again else self.journal.leaving
         name = FILLER if request.call is None else request.operation
-        kept = await self._beside(_note_leaving, note, name, request.seq_id, request.payload)
+        if self._broken is not None:
+            raise self._broken
+        try:
+            kept = await self._beside(_note_leaving, note, name, request.seq_id, request.payload)
+        except JournalError as error:
+            # What comes after a request that was not sent must not be sent either: the journal
+            # could not tell a later process what happened.
+            self._broken = error
+            raise
         return None if kept is None else kept.request_id
 
     async def accepted(self, request: NumberedRequest, request_id: str) -> None:
