@@ -1,4 +1,4 @@
-"""Run tinker-cookbook on us: its own unit tests, and its recipes on the embedded server.
+"""Run tinker-cookbook on us: its own unit tests, its recipes and our page about it.
 
 Usage: python tests/cookbook/run.py [--long] [--only NAME …] [--recipes | --units]
                                     [--source DIR] [--official DIR] [--work DIR]
@@ -39,6 +39,12 @@ def main(argv: list[str]) -> int:
             results = run_all(place, short=not args.long, only=tuple(args.only))
             failed += sum(bool(result.problem) for result in results)
             print(f"recipes: {len(results) - failed} of {len(results)} passed", flush=True)
+            if not args.only:
+                from page import problem
+
+                found = problem(place / "page")
+                failed += bool(found)
+                print(f"docs/cookbook.md: {found or 'as it says'}", flush=True)
         if not args.recipes and not args.only:
             from units import compare
 
