@@ -117,9 +117,18 @@ training.optim_step(AdamParams()).result(20)
 CLOSE_CONNECTIONS = """
 print(service.session_id)
 # As if the program had computed for a while: no kept connection is left.
-for port in service.holder.server.connection._pools.values():
-    while port._own is not None and port._own._idle:
-        port._own._idle.pop().abort()
+for number in range(3, 256):
+    try:
+        own = socket.socket(fileno=os.dup(number))
+    except OSError:
+        continue
+    try:
+        if own.getpeername()[1:2] == (int(URL.rpartition(":")[2]),):
+            own.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    own.close()
+time.sleep(0.3)
 """
 
 
