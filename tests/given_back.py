@@ -23,6 +23,7 @@ def _lane(queue: Any, _: int) -> str | None:
 
 
 def _bytes(budget: Any, size: int) -> str | None:
+    size = getattr(budget, "size", size)  # a server may have changed it meanwhile
     return None if budget.left == size else f"a budget of {size} bytes has {budget.left} left"
 
 

@@ -743,6 +743,7 @@ class TrainingQueue:
         return answer
 
     async def _send(self, request: NumberedRequest) -> tuple[str, float]:
+        known = self.resends
         try:
             return await self._send_by_rule(request)
         except TinkerError as error:
@@ -750,10 +751,10 @@ class TrainingQueue:
                 raise
             wire = self.wire
             async with self._finding:
-                found = await self._find_out()
+                await self._find_out()
             # A server that breaks on every body of a wire has not read this one either.
             unread = self.wire is not wire
-            if not (unread or (found and self.resends)):
+            if not unread and (known or not self.resends):
                 raise
             if unread:
                 request.payload, request.key = None, self.new_key(request.seq_id)
@@ -778,20 +779,17 @@ class TrainingQueue:
             return True
         return request.reached and is_passing(error)
 
-    async def _find_out(self) -> bool:
+    async def _find_out(self) -> None:
         """Find out what a server makes of a repeated number that has not said so.
 
         A forward pass without effect is sent twice under a fresh number. The same id twice means
         that repeats are recognised, 409 that they are refused. Two ids mean that the second is
         worked on again, or refused when its result is asked for.
-
-        Returns:
-            Whether something was found out now.
         """
         server = self.server
         dialect = server.dialect
         if dialect is None or dialect.seq is not Seq.UNKNOWN or self._closed is not None:
-            return False
+            return
         probe = self._number(None, 0, self._filler)
         ids = []
         for _ in range(2):
@@ -799,19 +797,19 @@ class TrainingQueue:
                 ids.append((await self._send_by_rule(probe))[0])
             except ConflictError:
                 if not ids:
-                    return False
+                    return
                 server.use_seq(Seq.STRICT)
-                return True
+                return
             except TinkerError as error:
                 if not ids and not self._is_lost(probe, error) and probe.seq_id == self._next - 1:
                     self._next = probe.seq_id  # refused: the number is free
-                return False
+                return
         if ids[0] == ids[1]:
             server.use_seq(Seq.ORDER if dialect.sorts else Seq.DEDUPE)
-            return True
-        return await self._find_out_late(ids[1])
+        else:
+            await self._find_out_late(ids[1])
 
-    async def _find_out_late(self, request_id: str) -> bool:
+    async def _find_out_late(self, request_id: str) -> None:
         """See whether a repeat that was accepted is refused when its result is asked for."""
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -820,11 +818,10 @@ class TrainingQueue:
             await wait_for(self.server, entry, api.FORWARD, request_id)
         except ConflictError:
             self.server.use_seq(Seq.LATE)
-            return True
+            return
         except TinkerError:
-            return False
+            return
         self.server.use_seq(Seq.IGNORE)
-        return True
 
     def awaited(self, request: NumberedRequest) -> bool:
         """Whether others, on their way or accepted, cannot be worked on without this one."""
