@@ -12,12 +12,19 @@ import numpy as np
 import pytest
 from in_process import MODEL, adam, client, run, server
 from tinker_api import models
-from tinker_api.operations import FORWARD, FORWARD_BACKWARD, OPERATIONS, SAMPLE
+from tinker_api.operations import (
+    FORWARD,
+    FORWARD_BACKWARD,
+    OPERATIONS,
+    SAMPLE,
+    SAVE_WEIGHTS,
+)
 from tinker_api.types import dumps, loads
 
 from tinker_ext import Datum, ModelInput, SamplingParams, TensorData
 from tinker_ext._wire.json_codec import json_form
-from tinker_ext.types import EncodedTextChunk
+from tinker_ext._wire.results import read_json
+from tinker_ext.types import EncodedTextChunk, SaveWeightsResponse
 
 TARGETS = [2, 3, 4, 5]
 
@@ -184,6 +191,26 @@ def test_the_table_takes_prompts_and_batches_as_users_build_them() -> None:
     assert record.forward_backward_input.loss_fn == "ppo"
     first = record.forward_backward_input.data[0]
     assert first.loss_fn_inputs["target_tokens"].data == TARGETS
+
+
+def test_a_call_takes_what_users_build_and_keeps_what_servers_add() -> None:
+    """M41: `service.call` of an operation with a future, from a prompt to its sequences."""
+
+    async def calls(service: Any) -> None:
+        reply = await service.call(
+            "sample",
+            base_model=MODEL,
+            prompt=ModelInput.from_ints([1, 2]),
+            sampling_params=SamplingParams(max_tokens=2, seed=1),
+            num_samples=2,
+        )
+        assert [len(sequence.tokens) for sequence in reply.sequences] == [2, 2]
+
+    bodies = [body for name, _, body in sent("json", calls) if name == "asample"]
+    assert [SAMPLE.prepare(**body).body for body in bodies] == bodies
+    saved = read_json(SAVE_WEIGHTS, {"path": "tinker://r/weights/1", "size_bytes": 5})
+    assert type(saved) is SaveWeightsResponse
+    assert saved.to_dict() == {"path": "tinker://r/weights/1", "size_bytes": 5}
 
 
 def test_every_other_body_is_that_of_the_table() -> None:

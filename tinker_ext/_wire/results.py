@@ -14,7 +14,7 @@ from tinker_api.models import (
 from tinker_api.operations import Operation
 
 from tinker_ext._wire import json_codec
-from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse, SaveWeightsResponse
+from tinker_ext.types.checkpoints import SaveWeightsResponse
 
 NotDone = TryAgainResponse | FutureMetadataOnly | RequestFailedResponse
 """Members of the union that are not a result."""
@@ -23,7 +23,6 @@ _IDS: Final = ("model_id", "session_id", "sampling_session_id", "loss_id")
 _SAVES: Final = frozenset(
     {
         "SaveWeightsResponse",
-        "SaveWeightsForSamplerResponse",
         "SaveWeightsForSamplerResponseInternal",
         "SaveWeightsExternalResponseInternal",
     }
@@ -89,9 +88,7 @@ def _public(record: Any) -> Any:
     if name in _SAVES and not (record.path or getattr(record, "sampling_session_id", None)):
         raise ValueError("it does not tell where the weights are")
     if name == "SaveWeightsResponse":
-        return SaveWeightsResponse(path=record.path, type=record.to_dict().get("type"))
-    if name == "SaveWeightsForSamplerResponse":
-        return SaveWeightsForSamplerResponse(path=record.path, type=record.to_dict().get("type"))
+        return SaveWeightsResponse.from_dict(record.to_dict())
     return check_ids(record)
 
 

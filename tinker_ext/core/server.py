@@ -29,7 +29,7 @@ from tinker_ext._transport import (
 )
 from tinker_ext._wire import dialect as dialects
 from tinker_ext._wire.dialect import Dialect, Seq, Wire
-from tinker_ext._wire.json_codec import dumps
+from tinker_ext._wire.json_codec import dumps, json_form
 from tinker_ext.auth import ExchangedToken
 from tinker_ext.config import Config
 from tinker_ext.core.in_flight import InFlight
@@ -353,13 +353,13 @@ _USUAL_SECONDS = 60.0
 
 
 def prepare(op: Operation[Any, Any], arguments: Mapping[str, Any]) -> Prepared:
-    """Check the arguments of an operation by its generated model.
+    """Check the arguments of an operation by its generated model; public types are taken too.
 
     Raises:
         InvalidInputError: A name, a type or a value does not fit; it says what is allowed.
     """
     try:
-        return op.prepare(**arguments)
+        return op.prepare(**{name: json_form(value) for name, value in arguments.items()})
     except ArgumentError as error:
         raise InvalidInputError(str(error)).with_context(operation=op.name) from None
 
