@@ -236,7 +236,10 @@ function renderWaits(run, body) {
 function renderRetries(run, body) {
   const count = run.reasons.reduce((sum, [, times]) => sum + times, 0);
   if (!count && !run.outcomes.length) { body.replaceChildren(empty("Nothing was sent twice", "Every call succeeded at its first attempt.")); return; }
-  const outcome = (call) => h("tr", {}, cell(moment(call.time)), cell(h("b", {}, call.operation)), cell(call.seq_id, true), cell(call.retries, true), cell(call.error || "succeeded"), cell(badge(call.effect)), cell(span(call.seconds), true));
+  const why = {};
+  for (const each of run.retries) if (each.number) (why[each.number] ??= new Set()).add(each.reason);
+  const result = (call) => (call.error || "succeeded") + (why[call.number] ? ` after ${[...why[call.number]].join(", ")}` : "");
+  const outcome = (call) => h("tr", {}, cell(moment(call.time)), cell(h("b", {}, call.operation)), cell(call.seq_id, true), cell(call.retries, true), cell(result(call)), cell(badge(call.effect)), cell(span(call.seconds), true));
   const retry = (each) => h("tr", {}, cell(moment(each.time)), cell(h("b", {}, each.operation)), cell(each.lane), cell(each.attempt, true), cell(each.reason), cell(`${span(each.delay)} (${each.source})`, true));
   body.replaceChildren(
     h("div", { className: "tiles" }, tile(number(count), "requests sent again"), tile(number(run.effects.yes || 0), "calls that took effect once, in the end"),
