@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -25,6 +26,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tinker_ext.ui.folder import Folder
 from tinker_ext.ui.index import names_of, thinned
+
+log = logging.getLogger("tinker_ext")
 
 STATIC = Path(__file__).parent / "static"
 FILES = {
@@ -123,39 +126,45 @@ class Page:
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
-        self._changes: set[asyncio.Queue[dict[str, int]]] = set()
+        self._listeners: dict[asyncio.Event, dict[str, int]] = {}
         self._lock = asyncio.Lock()
 
     async def follow(self) -> None:
         """Read the logs on, for ever."""
         while True:
-            async with self._lock:
-                changed = await asyncio.to_thread(self.folder.refresh)
-            if changed:
-                for queue in self._changes:
-                    queue.put_nowait(changed)
-            busy = any(log.size > log.offset + 4096 for log in self.folder.logs.values())
+            try:
+                async with self._lock:
+                    changed = await asyncio.to_thread(self.folder.refresh)
+            except Exception:  # one odd file must not stop the others
+                log.exception("The logs could not be read on; trying again.")
+                changed = {}
+            for woken, news in self._listeners.items():
+                news |= changed
+                if news:
+                    woken.set()
+            busy = any(each.size > each.offset + 4096 for each in self.folder.logs.values())
             await asyncio.sleep(0.01 if busy else REFRESH_SECONDS)
 
     async def events(self, request: Request) -> Response:
         """Tell which runs have changed, as it happens."""
-        queue: asyncio.Queue[dict[str, int]] = asyncio.Queue()
-        self._changes.add(queue)
+        woken = asyncio.Event()
+        news = self._listeners[woken] = {}
 
         async def stream() -> AsyncIterator[bytes]:
             try:
                 yield b"retry: 1000\nevent: hello\ndata: {}\n\n"
                 while True:
                     try:
-                        changed = await asyncio.wait_for(queue.get(), 15)
+                        await asyncio.wait_for(woken.wait(), 15)
                     except TimeoutError:
                         yield b": still here\n\n"
                         continue
-                    while not queue.empty():
-                        changed |= queue.get_nowait()
-                    yield b"data: " + orjson.dumps(changed) + b"\n\n"
+                    data = orjson.dumps(news)
+                    news.clear()
+                    woken.clear()
+                    yield b"data: " + data + b"\n\n"
             finally:
-                self._changes.discard(queue)
+                self._listeners.pop(woken, None)
 
         return StreamingResponse(stream(), media_type="text/event-stream")
 
@@ -171,24 +180,24 @@ class Page:
         """One run, but for its curves."""
         name = request.query_params.get("id", "")
         async with self._lock:
-            log = self.folder.logs.get(name)
-            if log is None:
+            found = self.folder.logs.get(name)
+            if found is None:
                 return _json({"error": "There is no such run in this folder."}, 404)
             body = self.folder.summary(name) | {
                 "now": time.time(),
-                "session": log.session,
-                "client": log.client,
-                "lines": log.lines,
-                "targets": list(log.steps),
-                "metrics": names_of([log]),
-                "calls": log.calls(),
-                "minutes": thinned(log.minutes),
-                "retries": list(log.retries)[::-1],
-                "outcomes": list(log.outcomes)[::-1],
-                "reasons": log.reasons.most_common(20),
-                "effects": log.effects,
-                "totals": log.totals,
-                "budget": log.budget,
+                "session": found.session,
+                "client": found.client,
+                "lines": found.lines,
+                "targets": list(found.steps),
+                "metrics": names_of([found]),
+                "calls": found.calls(),
+                "minutes": thinned(found.minutes),
+                "retries": list(found.retries)[::-1],
+                "outcomes": list(found.outcomes)[::-1],
+                "reasons": found.reasons.most_common(20),
+                "effects": found.effects,
+                "totals": found.totals,
+                "budget": found.budget,
             }
             return _json(body)
 

@@ -32,6 +32,7 @@ class Folder:
         self.logs: dict[str, LogIndex] = {}
         self.samples: dict[str, SampleIndex] = {}
         self._looked = 0.0
+        self._sparks: dict[str, tuple[int, list[float]]] = {}
 
     def refresh(self) -> dict[str, int]:
         """Look for new logs and read on; return the versions of the runs that changed."""
@@ -104,16 +105,17 @@ class Folder:
             "reason": worst and (worst.get("reason") or worst.get("state")),
             "trouble": sum(log.effects[effect] for effect in ("no", "unknown")),
             "samples": len(self.samples[name].rows),
-            "spark": self._spark(log),
+            "spark": self._spark(name, log),
             "notes": log.notes(),
         }
 
-    @staticmethod
-    def _spark(log: LogIndex) -> list[float]:
+    def _spark(self, name: str, log: LogIndex) -> list[float]:
+        version, values = self._sparks.get(name, (-1, []))
         steps = log.steps.get(log.target or "")
-        if steps is None:
-            return []
-        return [row[1] for row in steps.curve("loss/token", "step", -1e300, 1e300, 40)]
+        if version != log.version and steps is not None:
+            values = [row[1] for row in steps.curve("loss/token", "step", -1e300, 1e300, 40)]
+            self._sparks[name] = log.version, values
+        return values
 
 
 def _is_log(path: Path) -> bool:

@@ -12,6 +12,7 @@ import zlib
 from array import array
 from collections import Counter, deque
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -309,7 +310,7 @@ class LogIndex:
     def calls(self, most: int = 100) -> list[dict[str, Any]]:
         """The pending calls, oldest first, with all that is known about their waiting."""
         found = []
-        for line in list(self.pending.values())[:most]:
+        for line in islice(self.pending.values(), most):
             record = orjson.loads(line)
             number, operation = record.get("number"), str(record.get("operation"))
             target = str(record.get("target"))

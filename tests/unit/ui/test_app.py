@@ -16,6 +16,7 @@ from tinker_ext.errors import TinkerError
 from tinker_ext.mock import Server, Settings
 from tinker_ext.ui import app
 from tinker_ext.ui.app import LOOPBACK, make
+from tinker_ext.ui.folder import Folder
 
 from .test_index import line, step, write
 
@@ -155,6 +156,23 @@ def test_ctrl_c_ends_the_command_with_zero(tmp_path):
                 assert stream.status_code == 200
                 process.send_signal(signal.SIGINT)
                 assert process.wait(30) == 0
+
+
+def test_one_odd_file_does_not_stop_the_page(folder, monkeypatch, caplog):
+    """Bad input: whatever goes wrong with a log, the next look tries again and shows the rest."""
+    plain, calls = Folder.refresh, []
+
+    def sometimes(self):
+        calls.append(1)
+        if len(calls) == 1:
+            raise RuntimeError("odd")
+        return plain(self)
+
+    monkeypatch.setattr(Folder, "refresh", sometimes)
+    monkeypatch.setattr(app, "REFRESH_SECONDS", 0.01)
+    (reply,) = ask(folder, ("GET", "/api/runs"))
+    assert [row["id"] for row in reply.json()["runs"]] == ["one"]
+    assert "trying again" in caplog.text
 
 
 def test_an_unknown_run_and_a_wrong_number_get_a_line(folder):
