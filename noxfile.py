@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nox
@@ -28,6 +29,7 @@ PARALLEL = ["-n", "logical", "--maxprocesses", "8", "--dist", "worksteal"]
 GENERATOR = ["openapi-python-client==0.29.1", "ruff==0.17.4", "grpcio-tools==1.85.1", "pyyaml"]
 TYPES = ["mypy==2.4.1", "types-PyYAML", "types-protobuf"]
 TOOLS = [*GENERATOR, *TYPES, "openapi-spec-validator==0.9.0", "mkdocs-material==9.*", "build"]
+TOOLS += ["mkdocstrings[python]>=1,<2"]
 REDOCLY = "@redocly/cli@2.73.0"
 REDOCLY_ARGS = ["--config", "openapi/redocly.yaml", "openapi/tinker.yaml"]
 
@@ -104,6 +106,28 @@ def environment(
     return str(python)
 
 
+def together(session: nox.Session, *commands: list[str], env: dict[str, str] | None = None) -> None:
+    """Run commands that do not depend on each other, as many at a time as there are processors.
+
+    What each printed is shown when it failed; the session fails after all of them have ended.
+    """
+
+    def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=HERE, env={**os.environ, **(env or {})}, text=True, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        ends = list(pool.map(run, commands))
+    for end in ends:
+        session.log(f"{'failed: ' if end.returncode else ''}{' '.join(end.args)}")
+        if end.returncode:
+            print(end.stdout)
+    if any(end.returncode for end in ends):
+        session.error("see above")
+
+
 def workshop(session: nox.Session) -> str:
     """Return the interpreter with the package, its light extras and every tool but torch."""
     return environment(session, "workshop", ["-e", ".[all,test]", *TOOLS], fast=True)
@@ -140,14 +164,17 @@ def regenerate(session: nox.Session) -> None:
 def drift(session: nox.Session) -> None:
     """Fail on stale generated code, a faulty document or an unannounced breaking change."""
     python = workshop(session)
-    session.run(python, "codegen/check_doc.py")
-    session.run(python, "-m", "openapi_spec_validator", "openapi/tinker.yaml")
+    checks = [
+        [python, "codegen/regenerate.py", "--check"],
+        [python, "-m", "openapi_spec_validator", "openapi/tinker.yaml"],
+        [python, "codegen/check_doc.py"],
+        [python, "codegen/spec_diff.py"],
+    ]
     if shutil.which("npx"):
-        session.run("npx", "--yes", REDOCLY, "lint", *REDOCLY_ARGS)
+        checks.append(["npx", "--yes", REDOCLY, "lint", *REDOCLY_ARGS])
     else:
         session.warn("redocly not run: npx is not installed")
-    session.run(python, "codegen/regenerate.py", "--check")
-    session.run(python, "codegen/spec_diff.py")
+    together(session, *checks)
 
 
 @nox.session
@@ -277,14 +304,14 @@ def fleet(session: nox.Session) -> None:
 
 @nox.session
 def examples(session: nox.Session) -> None:
-    """Run every example as a script and as a notebook."""
+    """Run every example as a script and as a notebook; the build of the docs runs the tutorial."""
     python = workshop(session)
     session.run(python, "examples/notebooks.py", "check")
-    session.run(python, "examples/notebooks.py", "run")
+    names = ("quickstart", "rl_toy", "custom_loss", "async_pipeline", "see_it")
+    notebooks = [[python, "examples/notebooks.py", "run", name] for name in names]
+    scripts = [[python, f"examples/{name}.py"] for name in names]
     # As strict as production: what passes here is not refused there.
-    env = {"TINKER_EXT_PROFILE": "hosted"}
-    for script in ("quickstart", "rl_toy", "custom_loss", "async_pipeline", "see_it"):
-        session.run(python, f"examples/{script}.py", silent=True, env=env)
+    together(session, *notebooks, *scripts, env={"TINKER_EXT_PROFILE": "hosted"})
 
 
 @nox.session
