@@ -123,6 +123,19 @@ def test_a_server_of_neither_wire():
         server.faults.add("status", path="forward_backward", status=415)
         with pytest.raises(CannotJudge, match=r"neither wire: proto: HTTP 415 .*json: HTTP 415"):
             run(server.url, api_key="tml-test")
+        findings = list(examine(server.url, env={"TINKER_API_KEY": "tml-test"}, timeout=4.0))
+    failed = [finding.detail for finding in findings if finding.status == "fail"]
+    assert failed == [
+        "the server takes training bodies in neither wire (json: HTTP 415, proto: HTTP 415)"
+    ]
+
+
+@pytest.mark.parametrize("wire", ["json", "proto", "both"])
+def test_a_server_of_one_wire_is_fine(wire):
+    """M47: doctor does not mistake a server of one wire, or of the first era, for a mute one."""
+    with Server(Settings(wire=wire)) as server:
+        findings = list(examine(server.url, env={"TINKER_API_KEY": "tml-test"}, timeout=4.0))
+    assert [finding for finding in findings if finding.status == "fail"] == []
 
 
 def test_a_good_server_is_judged_from_inside_a_loop():

@@ -33,6 +33,7 @@ from tinker_ext.config import Config
 from tinker_ext.errors import (
     APIStatusError,
     FeatureMissingError,
+    InvalidInputError,
     RequestFailedError,
     TinkerError,
 )
@@ -260,7 +261,10 @@ class Scenario:
         path = self.client.save_weights_for_sampler("for-sampling").result().path
         self.sampler_path = path
         # Some servers cannot tell the base model from a path; official clients may name both.
-        named = self.service.create_sampling_client(model_path=path, base_model=self.model)
+        try:
+            named = self.service.create_sampling_client(model_path=path, base_model=self.model)
+        except InvalidInputError:
+            named = self.service.create_sampling_client(model_path=path)
         base = self.service.create_sampling_client(base_model=self.model)
         first = ephemeral.sample(prompt, 2, params).result()
         again = ephemeral.sample(prompt, 2, params).result()
