@@ -14,6 +14,7 @@ provider.set_client(client)
 reply = asyncio.run(
     litellm.acompletion(
         model=f"tinker/{os.environ['TINKER_MODEL']}",
+        base_model=os.environ["TINKER_MODEL"],
         messages=[{"role": "user", "content": "hello"}],
         max_tokens=4,
     )
