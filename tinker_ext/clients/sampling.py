@@ -350,7 +350,10 @@ class SamplingClient:
     def _submit(
         self, prompt: ModelInput, num_samples: int, params: SamplingParams, options: SampleOptions
     ) -> LightFuture[SampleResponse]:
-        if not isinstance(params, SamplingParams):
+        if isinstance(params, Mapping):
+            # Official requests make a record of a dict, and packages rely on it.
+            params = _params_of(params)
+        elif not isinstance(params, SamplingParams):
             raise InvalidInputError(
                 f"sampling_params must be SamplingParams, not {type(params).__name__}."
             )
@@ -474,6 +477,14 @@ async def _or_cancel(future: LightFuture[T]) -> T:
     except BaseException:
         future.cancel()  # nobody is left to read it; no effect on a future that is done
         raise
+
+
+def _params_of(values: Mapping[str, Any]) -> SamplingParams:
+    try:
+        return SamplingParams(**values)
+    except TypeError as error:
+        raise InvalidInputError(f"sampling_params: {error}.") from None
+
 
 
 def _address(model_path: str | None, base_model: str | None) -> Mapping[str, str]:
