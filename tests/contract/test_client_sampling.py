@@ -265,7 +265,8 @@ def test_sample_arguments_are_checked_at_the_call():
             for call in (
                 lambda: sampler.sample([1, 2], 1, params()),
                 lambda: sampler.sample(PROMPT, 0, params()),
-                lambda: sampler.sample(PROMPT, 1, {"max_tokens": 3}),
+                lambda: sampler.sample(PROMPT, 1, {"max_token": 3}),
+                lambda: sampler.sample(PROMPT, 1, ["max_tokens", 3]),
                 lambda: sampler.sample(PROMPT, 1, params(), prompt_logprobs_last_n=2),
                 lambda: service.create_sampling_client(),
                 lambda: service.create_sampling_client(model_path="name", base_model=None),
@@ -296,5 +297,21 @@ def test_samples_survive_a_sick_server():
             for future in futures:
                 assert len((await future).sequences) == 1
             assert app.faults.struck
+
+    run(scenario)
+
+
+def test_parameters_of_a_dict():
+    """M16, M30: as the official client takes them; trinity-rft passes a dict with an int top_p."""
+
+    async def scenario():
+        async with client(server()) as service:
+            sampler = await service.create_sampling_client_async(base_model=MODEL)
+            values = {"max_tokens": 4, "seed": 3, "top_k": -1, "top_p": 1}
+            reply = await sampler.sample_async(PROMPT, 1, values)
+            same = await sampler.sample_async(PROMPT, 1, SamplingParams(**values))
+            assert reply.sequences[0].tokens == same.sequences[0].tokens
+            with pytest.raises(InvalidInputError, match=r"sampling_params.*max_token'"):
+                await sampler.sample_async(PROMPT, 1, {"max_token": 4})
 
     run(scenario)

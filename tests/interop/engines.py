@@ -38,6 +38,7 @@ class Traits:
         older: Whether this is the older SkyRL package, which lacks more.
         engine: Packages whose versions are written down.
         headers: What its users send beside the key.
+        names_both: Whether a sampler of a path needs the base model named too.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Traits:
     older: bool = False
     engine: tuple[str, ...] = ("torch", "transformers")
     headers: Mapping[str, str] = attrs.field(factory=dict)
+    names_both: bool = False
 
 
 TRAITS = {
@@ -62,6 +64,7 @@ TRAITS = {
         sampler=False,
         seeded=False,
         headers={"Authorization": f"Bearer {KEY}"},
+        names_both=True,
     ),
 }
 
@@ -343,7 +346,7 @@ class Twinkle(Process):
             --min-worker-port=21000 --max-worker-port=21500 &
         there={self.folder}/ray/ray_current_cluster
         for _ in $(seq 120); do test -e $there && break; sleep 1; done
-        sleep 3
+        for _ in $(seq 60); do ray health-check --address $(cat $there) && break; sleep 2; done
         RAY_ADDRESS=$(cat $there) twinkle-server launch -c server.yaml
         """
         return ["bash", "-c", script]

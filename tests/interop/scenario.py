@@ -33,7 +33,6 @@ from tinker_ext.config import Config
 from tinker_ext.errors import (
     APIStatusError,
     FeatureMissingError,
-    InvalidInputError,
     RequestFailedError,
     TinkerError,
 )
@@ -260,11 +259,9 @@ class Scenario:
         ephemeral = self.client.save_weights_and_get_sampling_client()
         path = self.client.save_weights_for_sampler("for-sampling").result().path
         self.sampler_path = path
-        # Some servers cannot tell the base model from a path; official clients may name both.
-        try:
-            named = self.service.create_sampling_client(model_path=path, base_model=self.model)
-        except InvalidInputError:
-            named = self.service.create_sampling_client(model_path=path)
+        # One server cannot tell the base model from a path, another refuses to be told both.
+        both = {"base_model": self.model} if self.traits.names_both else {}
+        named = self.service.create_sampling_client(model_path=path, **both)
         base = self.service.create_sampling_client(base_model=self.model)
         first = ephemeral.sample(prompt, 2, params).result()
         again = ephemeral.sample(prompt, 2, params).result()

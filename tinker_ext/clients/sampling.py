@@ -486,7 +486,6 @@ def _params_of(values: Mapping[str, Any]) -> SamplingParams:
         raise InvalidInputError(f"sampling_params: {error}.") from None
 
 
-
 def _address(model_path: str | None, base_model: str | None) -> Mapping[str, str]:
     """What to sample from: a path, a base model, or both, as the official SDK takes them."""
     address = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from tinker_api import operations as api
@@ -13,10 +14,11 @@ from tinker_ext._wire.payload import Payload, small
 from tinker_ext.clients.arguments import check_retry_config, check_state_path
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.submission import Submission
-from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
+from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.core.server import prepare
 from tinker_ext.core.workspace import Workspace
+from tinker_ext.errors import FeatureMissingError, UnprocessableEntityError
 
 if TYPE_CHECKING:
     from tinker_api.models import LoadWeightsResponse
@@ -37,8 +39,6 @@ def load(
         InvalidInputError: The path is not one, or leads to sampler weights.
     """
     check_state_path(path)
-    if optimizer:
-        submission.dialect().require(Ability.OPTIMIZER_RESTORE)
 
     def make() -> Payload:
         dialect = holder.server.dialect
@@ -47,12 +47,49 @@ def load(
             "model_id": model_id,
             "path": path,
             "weights_access_token": weights_access_token,
-            # Required by the second era, unknown to the first.
-            **({"optimizer": optimizer} if told else {}),
+            # Required by the second era. Servers without its flags know it (Twinkle), overlook it
+            # and restore the optimizer (SkyRL), or refuse it; so they get it when it is asked for.
+            **({"optimizer": optimizer} if told or optimizer else {}),
         }
         return small(api.LOAD_WEIGHTS.name, dumps(prepare(api.LOAD_WEIGHTS, arguments).body))
 
-    return submission.send_late(api.LOAD_WEIGHTS, make)
+    loading = submission.send_late(api.LOAD_WEIGHTS, make)
+    return _refused_by_name(loading, holder) if optimizer else loading
+
+
+def _refused_by_name(
+    loading: AwaitableConcurrentFuture[LoadWeightsResponse], holder: Workspace
+) -> AwaitableConcurrentFuture[LoadWeightsResponse]:
+    """The same load; that the server does not know the key `optimizer` is told in words."""
+    inner = loading.future()
+    named: LightFuture[LoadWeightsResponse] = LightFuture()
+    named.on_cancel = inner.cancel
+
+    def read(done: Future[LoadWeightsResponse]) -> None:
+        if done.cancelled():
+            named.cancel()
+            return
+        error = done.exception()
+        if error is None:
+            named.settle(done.result())
+        elif isinstance(error, UnprocessableEntityError) and _is_unknown_key(error, "optimizer"):
+            missing = FeatureMissingError(Ability.OPTIMIZER_RESTORE, holder.server.base_url)
+            named.fail(missing.with_context(operation=api.LOAD_WEIGHTS.name))
+        else:
+            named.fail(error)
+
+    inner.add_done_callback(read)
+    return AwaitableConcurrentFuture(named)
+
+
+def _is_unknown_key(error: UnprocessableEntityError, key: str) -> bool:
+    faults = error.body.get("detail") if isinstance(error.body, dict) else None
+    return isinstance(faults, list) and any(
+        isinstance(fault, dict)
+        and fault.get("type") == "extra_forbidden"
+        and key in (fault.get("loc") or ())
+        for fault in faults
+    )
 
 
 def sampler_of_now(
