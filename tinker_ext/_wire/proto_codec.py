@@ -15,7 +15,7 @@ from tinker_ext._wire.dialect import Wire
 from tinker_ext._wire.payload import Part, Payload, seal_proto, seal_proto_zstd, varint
 from tinker_ext._wire.proto_datum import write_datum
 from tinker_ext.types.datum import Datum
-from tinker_ext.types.enums import StopReason
+from tinker_ext.types.enums import StopReason, TensorDtype
 from tinker_ext.types.outputs import ForwardBackwardOutput
 from tinker_ext.types.sampling import (
     PromptAltTokens,
@@ -85,8 +85,11 @@ def parse(message: Any, content: bytes) -> Any:
 
 def decode_forward(content: bytes) -> ForwardBackwardOutput:
     """Read the result of forward or forward_backward."""
-    aside: list[memoryview] = []
-    message = parse(pb.ForwardBackwardOutput(), _set_aside(memoryview(content), _DATA, aside))
+    aside: list[memoryview] | None = None
+    if len(content) >= _LARGE_BYTES:
+        aside = []
+        content = _set_aside(memoryview(content), _DATA, aside)
+    message = parse(pb.ForwardBackwardOutput(), content)
     outputs: list[dict[str, TensorData]] = []
     for record in message.loss_fn_outputs:
         outputs.extend(_record(record, aside))
@@ -101,6 +104,8 @@ def decode_forward(content: bytes) -> ForwardBackwardOutput:
     )
 
 
+_LARGE_BYTES: Final = 64 * 1024
+"""From here on copying the values of a result takes longer than finding them."""
 _DATA: Final = (2, 2, 2, 1)
 """Fields that lead to the values: loss_fn_outputs, fields, the value of an entry, data."""
 
@@ -162,7 +167,7 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
     raise ValueError("not a protobuf message: a number does not end")
 
 
-def _record(record: Any, aside: list[memoryview]) -> list[dict[str, TensorData]]:
+def _record(record: Any, aside: list[memoryview] | None) -> list[dict[str, TensorData]]:
     columns = {name: _slices(batched, aside) for name, batched in record.fields.items()}
     count = record.num_datums or (len(next(iter(columns.values()))) if columns else 0)
     for name, column in columns.items():
@@ -178,9 +183,11 @@ def _record(record: Any, aside: list[memoryview]) -> list[dict[str, TensorData]]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _slices(batched: Any, aside: list[memoryview]) -> list[TensorData]:
-    place, dtype = batched.data, batched.dtype
-    raw = aside[int.from_bytes(place, "little")] if place else b""
+def _slices(batched: Any, aside: list[memoryview] | None) -> list[TensorData]:
+    raw: Part = batched.data
+    dtype = batched.dtype
+    if aside is not None and raw:
+        raw = aside[int.from_bytes(raw, "little")]
     if len(batched.offsets) % 8:
         raise ValueError("offsets are not int64")
     offsets = np.frombuffer(batched.offsets, "<i8")
@@ -199,6 +206,9 @@ def _slices(batched: Any, aside: list[memoryview]) -> list[TensorData]:
     if step and any(place % step for place in places):
         raise ValueError("offsets do not fall on rows")
     values = _values(raw, dtype)
+    values.setflags(write=False)
+    name: TensorDtype = "int64" if values.dtype.kind == "i" else "float32"
+    make = TensorData.constant
     tensors = []
     for start, end in itertools.pairwise(places):
         if end < start:
@@ -206,7 +216,7 @@ def _slices(batched: Any, aside: list[memoryview]) -> list[TensorData]:
         part = values[start // width : end // width]
         if trailing:
             part = part.reshape(-1 if step else 0, *trailing)
-        tensors.append(TensorData.adopt(part, part.shape))
+        tensors.append(make(part, name, part.shape))
     return tensors
 
 

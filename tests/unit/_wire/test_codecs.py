@@ -263,13 +263,16 @@ def forward_result(rows):
     return message.SerializeToString()
 
 
-def test_results_are_views_of_the_bytes_that_arrived():
-    """M27: the values of a result are not copied."""
+@pytest.mark.parametrize("large", [0, 1 << 20])
+def test_results_are_views_of_the_bytes_that_arrived(large, monkeypatch):
+    """M27: the values of a large result are not copied, and those of a small one are the same."""
+    monkeypatch.setattr(proto_codec, "_LARGE_BYTES", large)
     content = forward_result([np.arange(5, dtype=np.float32)] * 3)
     arrived = np.frombuffer(content, np.uint8)
     for output in proto_codec.decode_forward(content).loss_fn_outputs:
         (tensor,) = output.values()
-        assert np.shares_memory(tensor.array, arrived)
+        assert np.shares_memory(tensor.array, arrived) == (large == 0)
+        assert not tensor.array.flags.writeable
         assert tensor.data == [0.0, 1.0, 2.0, 3.0, 4.0]
         back = Datum(ModelInput.from_ints([1] * 5), {"logprobs": tensor.array})
         assert back.loss_fn_inputs["logprobs"].array.flags.aligned
