@@ -68,15 +68,15 @@ class HeaderBlock:
         self._given = tuple(secret for _, value in extra for secret in _secrets(value))
         self._recent: dict[str, None] = {}
         # Common lines that are left when a call brings others; few different sets of names occur.
-        self._remaining: dict[tuple[str, ...], tuple[str, bool]] = {}
+        self._remaining: dict[tuple[str, ...], tuple[str, bool, bool]] = {}
 
-    def _without(self, names: tuple[str, ...]) -> tuple[str, bool]:
+    def _without(self, names: tuple[str, ...]) -> tuple[str, bool, bool]:
         method, *own = names
         replaced = {name.lower() for name in own}
         if method == "GET":
             replaced.add("content-type")
         kept = (pair for name, pair in self._common.items() if name not in replaced)
-        return _lines(kept), "x-api-key" in replaced
+        return _lines(kept), "x-api-key" in replaced, not replaced.isdisjoint(_SECRET_NAMES)
 
     async def build(self, call: Call, earlier: int) -> Concealed:
         """Return all lines but Host and Content-Length, each ending in CRLF."""
@@ -86,10 +86,10 @@ class HeaderBlock:
             known = self._remaining.get(names)
             if known is None:
                 known = self._remaining[names] = self._without(names)
-            block, own_key = known
+            block, own_key, secret_names = known
             for name, value in call.headers:
                 block += encode_header(name, value)
-                if name.lower() in _SECRET_NAMES:
+                if secret_names and name.lower() in _SECRET_NAMES:
                     self._remember(value)
         else:
             block = self._for_get if call.method == "GET" else self._for_body
@@ -100,8 +100,8 @@ class HeaderBlock:
         # A call with a key of its own is the one that exchanges it: asking here would wait for it.
         if self._credentials is not None and not own_key:
             given = await self._credentials.header()
-            secret = None if given is None else Concealed(given)
-            if secret != self._key_line[0]:
+            if given != self._key_line[0]:
+                secret = None if given is None else Concealed(given)
                 self._key_line = (secret, encode_header("X-API-Key", secret) if secret else "")
                 self._remember(secret or "")
             block += self._key_line[1]

@@ -57,7 +57,9 @@ def encode_forward(
             request.loss_fn_config[name] = value
             request.loss_fn_config_v2[name].number = value
     parts: list[Part] = [request.SerializeToString()]
-    size = len(parts[0]) + sum(write_datum(parts, datum) for datum in data)
+    size = len(parts[0])
+    for datum in data:
+        size += write_datum(parts, datum)
     return Payload(
         operation="forward_backward",
         parts=parts,

@@ -145,7 +145,7 @@ def _check_datum(
                 f"data[{index}].loss_fn_inputs[{name!r}] is a {type(value).__name__}; "
                 "assign a TensorData."
             )
-        _check_tensor(index, name, value, length, finite=finite)
+        _check_tensor(index, name, value, length, finite)
     targets, weights = inputs.get("target_tokens"), inputs.get("weights")
     if targets is not None:
         _check_targets(index, targets, inputs, vocab_size)
@@ -173,16 +173,16 @@ def _dims(tensor: TensorData) -> tuple[int, ...]:
 
 
 def _check_tensor(
-    index: int, name: str, tensor: TensorData, length: int | None, *, finite: bool
+    index: int, name: str, tensor: TensorData, length: int | None, finite: bool
 ) -> None:
-    dims = _dims(tensor)
+    values = tensor.array
+    dims = values.shape if tensor.crow is None else _dims(tensor)
     if name in _PER_POSITION and length is not None and (not dims or dims[0] != length):
         raise InvalidInputError(
             f"{_place(index, name)} has shape {list(dims)} but model_input has {length} "
             "positions; there must be one entry for each."
         )
-    values = tensor.array
-    if values.dtype.kind == "f" and values.size:
+    if tensor.dtype == "float32" and values.size:
         least = np.minimum.reduce(values, axis=None)  # NaN if any value is
         if least != least:
             at = int(np.flatnonzero(np.isnan(values))[0])
@@ -199,7 +199,7 @@ def _check_targets(
     index: int, targets: TensorData, inputs: Mapping[str, TensorData], vocab_size: int | None
 ) -> None:
     values = targets.array
-    if values.dtype.kind != "i":
+    if targets.dtype != "int64":
         raise InvalidInputError(f"data[{index}]: target_tokens must be int64, not {targets.dtype}.")
     limit = _LARGEST_TOKEN if vocab_size is None else vocab_size - 1
     if _within(values, limit):

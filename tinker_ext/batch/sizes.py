@@ -15,7 +15,6 @@ from tinker_ext.types.chunks import (
 )
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.model_input import ModelInput
-from tinker_ext.types.tensor_data import TensorData
 
 Unit: TypeAlias = Literal["numbers", "bytes"]
 
@@ -47,12 +46,20 @@ BYTES_ERA = Limits(datums=1024, size=5_000_000, unit="bytes")
 
 def datum_size(datum: Datum, unit: Unit) -> int:
     """Size of a datum as the server of that unit counts it."""
-    of_chunk, of_tensor = (
-        (_chunk_numbers, _tensor_numbers) if unit == "numbers" else (_chunk_bytes, _tensor_bytes)
-    )
-    return sum(map(of_chunk, datum.model_input.chunks)) + sum(
-        map(of_tensor, datum.loss_fn_inputs.values())
-    )
+    size = 0
+    if unit == "numbers":
+        for chunk in datum.model_input.chunks:
+            size += _chunk_numbers(chunk)
+        for tensor in datum.loss_fn_inputs.values():
+            size += tensor.array.size
+        return size
+    for chunk in datum.model_input.chunks:
+        size += _chunk_bytes(chunk)
+    for tensor in datum.loss_fn_inputs.values():
+        size += tensor.array.nbytes
+        if tensor.crow is not None and tensor.col is not None:
+            size += (tensor.crow.size + tensor.col.size) * _INDEX_BYTES
+    return size
 
 
 def prompt_size(prompt: ModelInput) -> int:
@@ -82,14 +89,3 @@ def _chunk_bytes(chunk: ModelInputChunk) -> int:
     if isinstance(chunk, DmelChunk):
         return len(chunk.dmel)
     return len(chunk.location)
-
-
-def _tensor_numbers(tensor: TensorData) -> int:
-    return int(tensor.array.size)
-
-
-def _tensor_bytes(tensor: TensorData) -> int:
-    indices = 0
-    if tensor.crow is not None and tensor.col is not None:
-        indices = int(tensor.crow.size + tensor.col.size)
-    return int(tensor.array.nbytes) + indices * _INDEX_BYTES

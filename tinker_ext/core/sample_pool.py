@@ -257,19 +257,16 @@ class SamplePool:
 
     async def _run(self, sample: Sample) -> None:
         """Submit a sample, and again as long as that is worth it."""
-        source, server = sample.source, self.server
+        source = sample.source
         try:
             if source.prepare is not None:
                 await source.prepare()
-            submissions = _Submissions(self, sample)
-            await submissions.make()
-            if isinstance(submissions.verdict, Retry):
-                await retry.run(submissions, submissions.make, tokens=server.connection.tokens)
-            if submissions.error is not None:
-                raise submissions.error
+            try:
+                value = await self.submit_once(sample)
+            except TinkerError as error:
+                value = await self._submit_again(sample, error)
             self._progress_of(source).moved(asyncio.get_running_loop().time())
-            assert submissions.value is not None
-            sample.result.settle(submissions.value)
+            sample.result.settle(value)
         except asyncio.CancelledError:
             sample.result.cancel()
         except TinkerError as error:
@@ -277,6 +274,17 @@ class SamplePool:
         except Exception as error:
             sample.result.fail(error)
             raise
+
+    async def _submit_again(self, sample: Sample, error: TinkerError) -> SampleResponse:
+        """Submit a sample that has failed once; few do, so the rest never build this."""
+        submissions = _Submissions(self, sample)
+        await submissions.take(None, error)
+        if isinstance(submissions.verdict, Retry):
+            await retry.run(submissions, submissions.make, tokens=self.server.connection.tokens)
+        if submissions.error is not None:
+            raise submissions.error
+        assert submissions.value is not None
+        return submissions.value
 
     async def submit_once(self, sample: Sample) -> SampleResponse:
         """Send a sample and wait for its result."""
