@@ -1,5 +1,6 @@
 """Notebook displays and progress bars: short, safe, and without a server."""
 
+import asyncio
 import io
 import sys
 
@@ -57,8 +58,6 @@ def test_what_is_pending_is_a_table():
         async with client(app) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=4)
             future = await training.optim_step_async(adam())
-            import asyncio
-
             await asyncio.sleep(40)
             shown = training.pending()._repr_html_()
             also = service._repr_html_(), training._repr_html_(), future._repr_html_()
@@ -123,6 +122,7 @@ def test_a_training_loop_gets_the_same_line():
     assert list(progress([5, 6], disable=True)) == [5, 6]
     assert list(progress((n for n in range(3)), disable=True)) == [0, 1, 2]
     assert list(progress([], disable=True)) == []
+    assert list(progress(iter([None, 0]), disable=True)) == [None, 0]
 
 
 def test_the_bar_says_why_the_server_holds_back(monkeypatch):
@@ -158,12 +158,43 @@ def test_bulk_work_on_a_real_server_shows_losses():
     assert "3/3" in screen.getvalue()
 
 
+def test_async_code_gets_the_same_line():
+    """M36: `async for` over futures and coroutines, in order, without blocking the loop."""
+    screen = io.StringIO()
+
+    async def later(value):
+        await asyncio.sleep(0.05 * (4 - value))
+        return value
+
+    async def scenario():
+        future = LightFuture()
+        ticks = []
+
+        async def tick():
+            while True:
+                ticks.append(1)
+                await asyncio.sleep(0.01)
+
+        task = asyncio.ensure_future(tick())
+        items = [later(1), later(2), AwaitableConcurrentFuture(future), later(3)]
+        asyncio.get_running_loop().call_later(0.3, future.settle, "own")
+        found = [value async for value in progress(items, file=screen, mininterval=0)]
+        task.cancel()
+        plain = [value async for value in progress([5, None], disable=True)]
+        return found, plain, len(ticks)
+
+    found, plain, ticks = asyncio.run(scenario())
+    assert (found, plain) == ([1, 2, "own", 3], [5, None])
+    assert ticks > 3
+    assert "4/4" in screen.getvalue()
+
+
 def test_an_error_of_a_future_is_raised_at_its_place():
     """M36: results before it have been handed out."""
     futures = [LightFuture(), LightFuture()]
     futures[0].settle(1)
     futures[1].fail(ValueError("no"))
-    results = progress(futures, disable=True)
+    results = iter(progress(futures, disable=True))
     assert next(results) == 1
     with pytest.raises(ValueError, match="no"):
         next(results)
@@ -173,4 +204,4 @@ def test_without_tqdm_it_says_what_to_install(monkeypatch):
     """M39: an extra, named in the error."""
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     with pytest.raises(ImportError, match="pip install tqdm"):
-        next(progress([1]))
+        progress([1])
