@@ -14,7 +14,13 @@ SHORT = ["drift", "lint", "types", "tests", "simulate", "fuzz", "examples", "doc
 """What plain `nox` runs: minutes, no torch, and nothing that is judged by time."""
 
 LONG = ["tests_torch", "parity", "cookbook", "fleet", "browser", "loggers", "bench", "soak"]
-"""What `nox -s everything` adds, those of them that exist, each in its short form."""
+"""What `nox -s everything` adds, each in its short form."""
+
+PROGRAMS = {
+    "fleet": ("redis-server",),
+    "browser": ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+}
+"""What a machine may lack; a session that needs it is left out of everything with a warning."""
 
 OTHER_PYTHONS = ["3.12", "3.13", "3.14"]
 
@@ -198,7 +204,10 @@ def everything(session: nox.Session) -> None:
     for name in [*SHORT, *(f"tests-{version}" for version in OTHER_PYTHONS)]:
         session.notify(name)
     for name in LONG:
-        if name in globals():
+        programs = PROGRAMS.get(name, ())
+        if programs and not any(map(shutil.which, programs)):
+            session.warn(f"{name} is left out: this machine has no {' or '.join(programs)}")
+        else:
             session.notify(name)
 
 
@@ -316,9 +325,16 @@ def examples(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the site and run every snippet of it."""
+    """Build the site, which runs every snippet of it; `-- --serve` shows it while you write.
+
+    While you write, snippets are shown without being run.
+    """
     python = workshop(session)
-    session.run(python, "-m", "mkdocs", "build", "--strict", "--quiet")
+    env = {"NO_MKDOCS_2_WARNING": "1"}
+    if "--serve" in session.posargs:
+        session.run(python, "-m", "mkdocs", "serve", env=env | {"TINKER_EXT_DOCS_FAST": "1"})
+        return
+    session.run(python, "-m", "mkdocs", "build", "--strict", "--quiet", env=env)
     session.run(python, "-m", "pytest", "tests/docs", *(session.posargs or PARALLEL))
 
 

@@ -1,6 +1,6 @@
 """Hooks of the site: run every snippet and show its output; write the pages made from code.
 
-A snippet that fails stops the build. `nox -s docs -- --fast` shows the pages without running them.
+A snippet that fails stops the build. `nox -s docs -- --serve` shows the pages without running them.
 """
 
 from __future__ import annotations
