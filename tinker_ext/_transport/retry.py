@@ -38,6 +38,8 @@ SHORTEST_NAMED = 0.05
 NAMED_SPREAD = 0.2
 """Part of a named delay that is added at random, so that clients do not come back in step."""
 BILLING_PAUSE = 5.0
+CONFLICTS = 4
+"""So many 409 to one request are the server's answer, and not a gateway in the way."""
 UNREADABLE_ATTEMPTS = 3
 """A reply that cannot be unpacked this often will not be better the next time."""
 
@@ -307,6 +309,7 @@ class Attempts:
 
     __slots__ = (
         "_billed_until",
+        "_conflicts",
         "_failures",
         "began",
         "count",
@@ -353,7 +356,7 @@ class Attempts:
         self.sent = False
         self.owner: Owner | None = None
         """The call in flight that it is sent for; told when it is sent again."""
-        self._failures = 0
+        self._failures = self._conflicts = 0
         self._billed_until: float | None = None
 
     # -- what a kind of request may do differently -----------------------------------------
@@ -376,6 +379,10 @@ class Attempts:
             self._failures = 0
             return ACCEPT
         self._failures += 1
+        if reply is not None and reply.status == statuses.CONFLICT:
+            self._conflicts += 1
+            if self._conflicts >= CONFLICTS:
+                return Fail("final")
         return verdict(
             self.rule,
             status=None if reply is None else reply.status,

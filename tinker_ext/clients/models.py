@@ -13,7 +13,7 @@ from tinker_ext.clients import journaling
 from tinker_ext.clients.arguments import record_of
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.core.workspace import Workspace
-from tinker_ext.errors import FeatureMissingError
+from tinker_ext.errors import ConflictError, FeatureMissingError
 from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
 
 
@@ -39,17 +39,23 @@ async def create_unrecorded(
     optimizer: OptimizerConfig | None,
 ) -> TrainingClient:
     """The same, without a word to the journal."""
-    session_id = await workspace.session.ensure()
-    number = workspace.session.next_model_seq_id()
-    arguments = {
-        "session_id": session_id,
-        "model_seq_id": number,
+    arguments: dict[str, Any] = {
+        "session_id": await workspace.session.ensure(),
+        "model_seq_id": workspace.session.next_model_seq_id(),
         "base_model": base_model,
         "user_metadata": user_metadata,
         "lora_config": lora,
         "optimizer_config": None if optimizer is None else record_of(optimizer),
     }
-    reply = await workspace.run(api.CREATE_MODEL, arguments, base_model, workspace.seconds())
+    seconds = workspace.seconds()
+    try:
+        reply = await workspace.run(api.CREATE_MODEL, arguments, base_model, seconds)
+    except ConflictError:
+        # The answer to this number was lost, and the server does not repeat it; a model that
+        # nobody knows of is unused, and another number gives another one.
+        arguments["model_seq_id"] = workspace.session.next_model_seq_id()
+        reply = await workspace.run(api.CREATE_MODEL, arguments, base_model, seconds)
+    number: int = arguments["model_seq_id"]
     workspace.watchers.name_model(reply.model_id, base_model)
     return TrainingClient(workspace, number, reply.model_id)
 

@@ -64,8 +64,6 @@ LARGE_BYTES = 131_072
 
 SPREAD = 0.25
 """Part of a shared pause that is added at random, so that samples do not come back in step."""
-CONFLICTS = 3
-"""So many 409 to one number mean that the server has it; a sample has no state to repeat."""
 EMPTY_400 = 3
 """So often a 400 without a body is taken for a gateway's."""
 ARRIVALS = 1000
@@ -351,7 +349,6 @@ class _SamplePost(Attempts):
     """One sample on its way: sent until the server takes it."""
 
     __slots__ = (
-        "_conflicts",
         "_empty",
         "_pool",
         "_sample",
@@ -378,7 +375,7 @@ class _SamplePost(Attempts):
         self._taken = False
         self._was_refused = False
         self._started = self.began
-        self._empty = self._conflicts = 0
+        self._empty = 0
         if sample.key is None:
             sample.key = server.connection.new_key()
 
@@ -428,10 +425,6 @@ class _SamplePost(Attempts):
     async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
         """Decide what follows from one attempt."""
         told = self.by_table(reply, error)
-        if reply is not None and reply.status == statuses.CONFLICT:
-            self._conflicts += 1  # the server has this number; the sample gets another one
-            if self._conflicts >= CONFLICTS:
-                return Fail("final")
         if reply is not None and reply.status == 400 and not reply.content:
             self._empty += 1  # comes from a gateway; the official client also asks four times
             if self._empty <= EMPTY_400:
@@ -545,6 +538,7 @@ def _is_worth_a_new_request(error: Exception) -> bool:
         return error.category is RequestErrorCategory.Server
     # 404 to a poll: the server was restarted and does not know the request any more.
     lost = isinstance(error, NotFoundError) and error.request_id is not None
+    # 409: the server has the number; a sample has no state, so another number does as well.
     return lost or isinstance(error, (FutureExpiredError, ConflictError))
 
 

@@ -54,7 +54,7 @@ from tinker_ext._transport import (
     may_have_acted,
     statuses,
 )
-from tinker_ext._transport.retry import ACCEPT, back_off
+from tinker_ext._transport.retry import ACCEPT, CONFLICTS, back_off
 from tinker_ext._wire.dialect import Seq, Wire, has_protobuf
 from tinker_ext._wire.payload import Body, Payload
 from tinker_ext.core.future import LightFuture
@@ -71,8 +71,6 @@ from tinker_ext.errors import (
     UnsafeToRetryError,
 )
 
-CONFLICTS: Final = 4
-"""So many 409 to one number mean that the server has it, and not that a gateway is in the way."""
 UNREADABLE: Final = 3
 """So many acceptances that cannot be read are one too many."""
 FIND_OUT_SECONDS: Final = 10.0
@@ -198,7 +196,6 @@ class _Delivery(Attempts):
     """
 
     __slots__ = (
-        "_conflicts",
         "_content",
         "_first",
         "_queue",
@@ -222,7 +219,7 @@ class _Delivery(Attempts):
         self.owner = None if request.call is None else request.call.entry
         self._queue = queue
         self._request = request
-        self._conflicts = self._unreadable = 0
+        self._unreadable = 0
         self._first: tuple[Payload, str, Reply] | None = None
         """Payload, key and refusal of the wire that was tried first."""
         self._rendered: Payload | None = None
@@ -273,12 +270,8 @@ class _Delivery(Attempts):
             return other
         else:
             request.reached = request.reached or statuses.may_have_acted(reply.status)
-            if reply.status == statuses.CONFLICT and queue.resends:
-                self._conflicts += 1
-                if self._conflicts < CONFLICTS:
-                    return back_off(
-                        self._conflicts, self.rng.random(), self.timing, unhealthy=False
-                    )
+            if reply.status == statuses.CONFLICT and queue.resends and self._conflicts < CONFLICTS:
+                return back_off(self._conflicts, self.rng.random(), self.timing, unhealthy=False)
         if isinstance(told, Retry) and queue.resends and queue.awaited(request):
             # Later requests wait at the server for this number, so giving up would hold them
             # all; each has its own deadline.

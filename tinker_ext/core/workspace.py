@@ -210,7 +210,9 @@ class Workspace:
         self.watchers.begin_training(op.name, target, ()).follow(entry, ended)
         try:
             entry.stage = "sending"
-            reply = await self.server.send(op, prepare(op, arguments), deadline=entry.deadline)
+            window = loop.time() + self.server.config.retry_window
+            deadline = min(entry.deadline, window)
+            reply = await self.server.send(op, prepare(op, arguments), deadline=deadline)
             promise = self.server.read(op, reply)
             value = await wait_for(
                 self.server, entry, op, str(promise.request_id), roundtrip=reply.elapsed
