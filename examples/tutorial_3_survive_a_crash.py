@@ -58,8 +58,10 @@ process = subprocess.Popen(
     [sys.executable, "train.py", "killed", "12"], stdout=subprocess.PIPE, text=True
 )
 seen = []
-while len(seen) < 5:
-    seen.append(process.stdout.readline().rstrip())
+for line in process.stdout:
+    seen.append(line.rstrip())
+    if len(seen) == 5:
+        break
 process.send_signal(signal.SIGKILL)
 seen += process.communicate()[0].splitlines()
 print("\n".join(seen))
