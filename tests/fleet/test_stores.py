@@ -28,7 +28,7 @@ def store(address):
 
 def test_leases_never_exceed_the_window(store):
     """M49: who joins late waits until others have given back."""
-    first = store.sync(GROUP, report("a"))
+    first = store.sync(GROUP, report("a", every=0.0))
     assert (first.cap, first.window, first.members, first.known) == (64, 64, 1, False)
     second = store.sync(GROUP, report("b"))
     assert (second.cap, second.target) == (0, 32)
@@ -39,7 +39,7 @@ def test_leases_never_exceed_the_window(store):
 
 def test_what_is_in_flight_stays_leased(store):
     """M49: a member that has more under way than its share keeps others from going beyond."""
-    store.sync(GROUP, report("a"))
+    store.sync(GROUP, report("a", every=0.0))
     second = store.sync(GROUP, report("b"))
     store.settle(GROUP, second.serial, {"size": 64.0, "round": 0}, {"a": 32})
     assert store.sync(GROUP, report("a", joining=False, active=60)).cap == 32
@@ -71,16 +71,19 @@ def test_a_pause_is_everybodys(store):
 
 def test_one_member_plans_at_a_time(store):
     """M49: a plan begun earlier does not overwrite one begun later."""
-    early = store.sync(GROUP, report("a")).serial
-    late = store.sync(GROUP, report("b")).serial
+    early = store.sync(GROUP, report("a", every=0.0)).serial
+    late = store.sync(GROUP, report("b", every=4.0)).serial
     assert 0 < early < late
     store.settle(GROUP, early, {"size": 10.0, "round": 1}, {})
     assert store.sync(GROUP, report("a", joining=False)).window == 64
     store.settle(GROUP, late, {"size": 20.0, "round": 1}, {})
-    got = store.sync(GROUP, report("a", joining=False))
+    got = store.sync(GROUP, report("a", joining=False, every=4.0))
     assert (got.window, got.round, got.serial) == (20, 1, 0)
-    assert store.sync(GROUP, report("a", joining=False, refused=True, round=1)).serial > late
-    assert store.sync(GROUP, report("a", joining=False, refused=True, round=0)).serial == 0
+    time.sleep(1.05)
+    old, new = (report("a", joining=False, refused=True, round=n, every=4.0) for n in (0, 1))
+    assert store.sync(GROUP, old).serial == 0
+    assert store.sync(GROUP, new).serial > late
+    assert store.sync(GROUP, new).serial == 0
 
 
 def test_a_store_that_lost_everything_hands_out_what_members_had(store):

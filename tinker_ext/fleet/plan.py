@@ -34,8 +34,6 @@ PRECISION = 0.02
 SETTLE_SECONDS = 1.0
 HOLD_SECONDS = 30.0
 LONGEST_HOLD_SECONDS = 600.0
-QUANTUM_SECONDS = 5.0
-"""Permits that do not divide evenly change hands this often; each change idles them briefly."""
 MAX_PLAN_SECONDS = 2.0
 MAX_SYNC_SECONDS = 3.0
 
@@ -55,6 +53,11 @@ def lease_seconds(members: int) -> float:
     return max(5.0, 2.8 * sync_seconds(members))
 
 
+def quantum_seconds(members: int) -> float:
+    """Time a member keeps a permit that does not divide evenly; each change idles it briefly."""
+    return max(5.0, 10 * sync_seconds(members))
+
+
 @attrs.define
 class Window:
     """The shared limit and what is known about it. Times are those of the store.
@@ -68,7 +71,7 @@ class Window:
         since: When size or phase changed last.
         hold: Seconds to hold before the next probe.
         round: Counts the cuts; refusals of requests sent before the last one tell nothing new.
-        quantum: When permits that do not divide evenly change hands next.
+        changes: Permits that do not divide evenly and are to change hands, as a running sum.
         service: Permit-seconds given to each member in contention.
         planned: When the last plan was made.
     """
@@ -81,7 +84,7 @@ class Window:
     since: float = 0.0
     hold: float = HOLD_SECONDS
     round: int = 0
-    quantum: float = 0.0
+    changes: float = 0.0
     service: dict[str, float] = attrs.field(factory=dict)
     planned: float = 0.0
 
@@ -128,7 +131,6 @@ def plan(window: Window, rows: Sequence[Row], now: float, pause: float, cap: int
     window.since = min(window.since or now, now + LONGEST_PAUSE)
     if now - window.planned > 2 * MAX_PLAN_SECONDS:
         window.since = max(window.since, now)  # nobody looked meanwhile
-    window.quantum = min(window.quantum, now + QUANTUM_SECONDS)
     before, accepted = window.size, sum(row.accepted for row in rows)
     window.taken = min(window.taken, accepted)  # who left took its count along
     _move(window, rows, now, pause, accepted)
@@ -157,11 +159,14 @@ def _move(window: Window, rows: Sequence[Row], now: float, pause: float, accepte
         window.since = max(window.since, now + pause)
         return
     # Nor does what was sent and not answered yet.
-    if active < 0.75 * before or accepted - window.taken < before - window.low:
+    full = 0.95 if window.phase == "grow" else 0.75
+    if active < full * int(before) or accepted - window.taken < before - window.low:
         return
     quiet = now - window.since
     if window.phase == "grow":
-        window.size, window.low = before * (1 + GROWTH), before
+        # Large fleets plan less often, and double at most.
+        often = max(1.0, (now - window.planned) / plan_seconds(1))
+        window.size, window.low = before * min(2.0, (1 + GROWTH) ** often), before
     elif window.phase == "search" and quiet >= SETTLE_SECONDS:
         window.low, window.since = before, now
         window.size = before + max(1.0, window.step * before)
@@ -213,23 +218,21 @@ def _divide(window: Window, rows: Sequence[Row], now: float) -> dict[str, int]:
     targets = {name: min(need, level) for name, need in wanted.items()}
     extra = total - sum(targets.values())
     hungry = [row for row in rows if wanted[row.id] > level]
-    _count_service(window, hungry, now)
-    if now < window.quantum:
-        kept = [row.id for row in hungry if row.target > level][:extra]
-    else:
-        window.quantum, kept = now + QUANTUM_SECONDS, []
-    if len(kept) < extra:
-        chosen = set(kept)
-        others = [row.id for row in hungry if row.id not in chosen]
-        kept += nsmallest(extra - len(kept), others, key=lambda name: window.service[name])
-    for name in kept:
+    passed = max(0.0, now - window.planned) if window.planned else 0.0
+    _count_service(window, hungry, passed)
+    window.changes += extra * passed / quantum_seconds(count)
+    change, window.changes = int(window.changes), window.changes % 1.0
+    had = [row.id for row in hungry if row.target > level]
+    keep = nsmallest(min(extra, max(0, len(had) - change)), had, key=window.service.__getitem__)
+    kept = set(keep)
+    rest = [row.id for row in hungry if row.id not in kept]
+    for name in (*keep, *nsmallest(extra - len(keep), rest, key=window.service.__getitem__)):
         targets[name] += 1
     return targets
 
 
-def _count_service(window: Window, hungry: Sequence[Row], now: float) -> None:
+def _count_service(window: Window, hungry: Sequence[Row], passed: float) -> None:
     """Count permit-seconds, so that who had less gets the next permit that is over."""
-    passed = max(0.0, now - window.planned) if window.planned else 0.0
     before = window.service
     # A newcomer starts where the poorest is: it has no claim on what was given before it came.
     start = min(before.values(), default=0.0)

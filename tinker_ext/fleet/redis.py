@@ -84,9 +84,9 @@ if get('recovering', 0) > now then cap = math.min(cap, given.claim) end
 cap = math.max(0, cap)
 local pause = math.min(math.max(get('pause', 0), now + given.pause), now + given.longest)
 local serial = 0
-local news = given.refused and given.round == get('round', 0)
-local next_ = get('next', 0)
-if not old or news or now >= next_ or next_ > now + given.every then
+local news = not old or (given.refused and given.round == get('round', 0))
+local wait = get('next', 0) - now - (news and 0.75 * given.every or 0)
+if wait <= 0 or wait > given.every then
     set('next', now + given.every)
     serial = redis.call('HINCRBY', state, 'serial', 1)
 end

@@ -215,8 +215,10 @@ def grant(state: dict[str, Any], old: int | None, others: int, leased: int, repo
         cap = min(cap, report.claim)
     # What lies further ahead was written before the clock was set back.
     state["pause"] = min(max(state.get("pause", 0), now + report.pause), now + LONGEST_PAUSE)
-    news = report.refused and report.round == state.get("round", 0)
-    if old is not None and not news and now < state.get("next", 0) <= now + report.every:
+    # Newcomers and refusals do not wait for the next plan, but many of them share one.
+    news = old is None or (report.refused and report.round == state.get("round", 0))
+    wait = state.get("next", 0) - now - (0.75 * report.every if news else 0)
+    if 0 < wait <= report.every:
         return max(0, cap), target, 0
     state["next"], state["serial"] = now + report.every, state.get("serial", 0) + 1
     return max(0, cap), target, state["serial"]
