@@ -20,11 +20,12 @@ NEEDS = {
     "wandb": ("wandb",),
     "tensorboard": ("tensorboard",),
     "mlflow": ("mlflow",),
+    "ray": ("ray",),
     "torch": ("torch",),
 }
 """The packages behind each extra."""
 
-APART = ("trackio", "wandb", "tensorboard", "mlflow", "torch")
+APART = ("trackio", "wandb", "tensorboard", "mlflow", "ray", "torch")
 """Large ones that `all` does not bring."""
 
 

@@ -1,8 +1,8 @@
 """Rollouts in eight processes that share one limit.
 
-    python examples/fleet/rollouts.py                                # a server and a store of its own
-    TINKER_EXT_FLEET=redis://host:6379/0 python …/rollouts.py        # your server, your store
-    tinker-ext fleet FOLDER                                          # in another terminal: who waits
+    python examples/fleet/rollouts.py                          # a server and a store of its own
+    TINKER_EXT_FLEET=redis://host:6379/0 python …/rollouts.py  # your store
+    tinker-ext fleet FOLDER                                    # elsewhere: who waits
 
 The main process makes a sampling client and sends it to the workers; a pickled client carries the
 fleet along, so each worker is a member without a line of code. Together they keep as many samples

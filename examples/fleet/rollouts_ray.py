@@ -1,6 +1,6 @@
 """The same rollouts as Ray actors, on this machine or on a cluster.
 
-    pip install 'tinker-ext[ray,fleet]'
+    pip install '.[ray,fleet]'
     python examples/fleet/rollouts_ray.py                            # this machine
     RAY_ADDRESS=auto TINKER_EXT_FLEET=redis://head:6379/0 TINKER_BASE_URL=… python …/rollouts_ray.py
 

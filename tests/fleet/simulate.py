@@ -232,8 +232,10 @@ def alone(clients: int, seconds: int, seed: int = 1) -> Trace:
 def figures(trace: Trace) -> str:
     asked = trace.accepted.sum() + trace.refused.sum()
     used = trace.busy[10:-1].mean() / LIMIT
+    settled = trace.settled()
+    when = f"settled after {settled:.0f} s" if settled < trace.seconds - 10 else "never settled"
     return (
-        f"settled after {trace.settled():.0f} s, {trace.wasted():,} of {int(asked):,} requests "
+        f"{when}, {trace.wasted():,} of {int(asked):,} requests "
         f"refused ({100 * trace.wasted() / asked:.2f} %), {100 * used:.1f} % used after 10 s"
     )
 
@@ -242,12 +244,13 @@ def svg(runs: list[tuple[str, Trace, str]]) -> str:
     """Used part of the limit, and refusals a second on a logarithmic scale, over time."""
     seconds = runs[0][1].seconds
     left, width, height, gap = 60, 640, 170, 70
+    edge = -20  # room for the longest label
     total = 2 * (height + gap) + 40
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 30} {total}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{edge} 0 {left + width + 50} {total}" '
         'role="img" font-family="sans-serif" font-size="13">',
         f"<title>{LIMIT:,} samples at once: what is used and what is refused</title>",
-        f'<rect width="{left + width + 30}" height="{total}" fill="white"/>',
+        f'<rect x="{edge}" width="{left + width + 50}" height="{total}" fill="white"/>',
     ]
 
     def panel(top: int, title: str, marks: list[tuple[float, str]]) -> None:

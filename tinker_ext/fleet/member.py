@@ -55,6 +55,8 @@ WARN_SECONDS = 60.0
 QUICK_SECONDS = 0.1
 IDLE_SECONDS = 1.0
 LEAVE_SECONDS = 3.0
+GRACE_SECONDS = 2.0
+"""After a pause: a refused request that has not come back by then was given up."""
 CAUTION = 0.75
 """Part of an equal share that is used while the store is away: members may have come meanwhile."""
 
@@ -120,7 +122,8 @@ class Member:
         self._born = time.monotonic()
         self._grant: Grant | None = None
         self._granted = self._learned = self._pause_until = 0.0
-        self._cap = self._accepted = self._refused = self._held_back = self._level = 0
+        self._cap = self._accepted = self._refused = self._level = 0
+        self._paused = self._held_back = 0
         self._refusal = self._down = self._ended = self._asleep = False
         self._relaxed = True
         self._care = 1.0
@@ -231,25 +234,33 @@ class Member:
         self._refused += 1
         now = time.monotonic()
         if full and started > self._learned and not self._refusal:
-            self._level = max(0, self._work.counts()[0] - self._held_back - 1)
+            self._level = max(0, self._active(self._work.counts()[0]) - 1)
             self._refusal = True
             self._wake.set()
             if self._down:
                 self._care *= 2 / 3
         if now >= self._pause_until:
+            self._paused = 0  # of an earlier pause: given up since
             self._wake.set()
+        self._paused += 1
         self._pause_until = max(self._pause_until, now + pause)
 
     async def after_refusal(self, backoff: SharedBackoff) -> None:
         """Wait until a refused request may be sent again: after the pause, with a permit."""
+        self._paused = max(0, self._paused - 1)
         self._held_back += 1
         try:
             await backoff.wait()
-            while self._work.counts()[0] - self._held_back >= self._cap:
+            while self._active(self._work.counts()[0]) >= self._cap:
                 await asyncio.sleep(0.02 + 0.03 * random.random())
                 await backoff.wait()
         finally:
             self._held_back -= 1
+
+    def _active(self, in_flight: int) -> int:
+        """Requests sent or being sent: those in flight, without refused ones that wait."""
+        paused = self._paused if time.monotonic() < self._pause_until + GRACE_SECONDS else 0
+        return max(0, in_flight - self._held_back - paused)
 
     # -- reporting; on the thread ----------------------------------------------------------
 
@@ -296,7 +307,7 @@ class Member:
     def _report(self) -> Report:
         now, grant = time.monotonic(), self._grant
         in_flight, queued, most = self._work.counts()
-        active, demand = max(0, in_flight - self._held_back), min(in_flight + queued, most)
+        active, demand = self._active(in_flight), min(in_flight + queued, most)
         self._relaxed = demand < self._cap
         if self._pause_until > now or (grant is not None and grant.pause > 0.05):
             waiting = "pause"
@@ -403,7 +414,7 @@ class Member:
         elif not in_flight and not queued:
             usual = max(usual, IDLE_SECONDS)
         elif grant is not None and (
-            grant.cap < grant.target or in_flight - self._held_back > grant.cap
+            grant.cap < grant.target or self._active(in_flight) > grant.cap
         ):
             # Permits change hands: who waits for them and who gives them back are quick.
             usual = max(QUICK_SECONDS, usual / 3)

@@ -8,7 +8,7 @@ The window moves through these phases:
 ====== ======================================== ===================================================
 phase  meaning                                  ends with
 ====== ======================================== ===================================================
-grow   nothing is known: a quarter more a plan  the first refusal → search
+grow   nothing is known: a quarter more a plan  the first refusal → hold, or search when unsure
 search up in steps that double while all goes   a refusal → hold at what the server had taken
        well
 hold   the limit is known                       time → search, from a small step; a refusal → less
@@ -134,7 +134,7 @@ def plan(window: Window, rows: Sequence[Row], now: float, pause: float, cap: int
     before, accepted = window.size, sum(row.accepted for row in rows)
     window.taken = min(window.taken, accepted)  # who left took its count along
     _move(window, rows, now, pause, accepted)
-    window.size = max(1.0, min(window.size, float(cap)))
+    window.size = float(max(1, min(round(window.size), cap)))
     if window.size != before:
         window.taken = accepted
     targets = _divide(window, rows, now)
@@ -182,9 +182,10 @@ def _cut(window: Window, taken: float) -> None:
     size = window.size
     less = max(1.0, size - max(1.0, PRECISION * size))
     if window.phase == "grow":
-        # Reports are older than the growth: the true limit may lie above what they add up to.
-        window.phase, window.step = "search", PRECISION
-        window.size = min(less, max(taken, window.low * 0.8))
+        # Reports are older than the growth. Where they add up to less than what was taken before,
+        # the limit lies somewhere above; otherwise they are the limit, give or take one percent.
+        window.phase, window.step = "hold" if taken >= window.low else "search", PRECISION
+        window.size = min(less, max(taken * (1 - PRECISION / 2), window.low * 0.8))
     elif window.phase == "search":
         if window.step > 2 * PRECISION:
             window.hold = HOLD_SECONDS
