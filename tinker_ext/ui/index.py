@@ -288,6 +288,9 @@ class LogIndex:
 
     def _take_waiting(self, record: dict[str, Any]) -> None:
         self.waiting = {call["number"]: call for call in record["calls"]}
+        for call in record["calls"]:
+            if call.get("state") == "active":  # a `queue` line is only written when it is not
+                self.held.pop((str(call.get("operation")), str(call.get("target"))), None)
 
     def _take_time(self, record: dict[str, Any]) -> None:
         minute = self.minutes.setdefault(int(record["time"] // 60), [0.0] * len(KINDS))

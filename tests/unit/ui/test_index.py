@@ -118,6 +118,22 @@ def test_pending_calls_carry_lane_reason_attempts_and_deadline(path):
     assert (log.calls(), log.effects) == ([], {"yes": 1})
 
 
+def test_a_call_that_is_let_go_on_is_not_held_back_any_more(path):
+    """M26: the server says active again, and the page follows."""
+    call = {"number": 1, "operation": "optim_step", "target": "m", "stage": "waiting", "since": 1.0}
+    write(
+        path,
+        line("start", number=1, operation="optim_step", target="m"),
+        line("queue", operation="optim_step", target="m", state="paused_capacity", reason="full"),
+        line("waiting", count=1, calls=[call | {"state": "paused_capacity", "reason": "full"}]),
+    )
+    log = read(path)
+    assert log.state(1000.0) == "held back"
+    write(path, line("waiting", count=1, calls=[call | {"state": "active", "reason": None}]))
+    log.advance()
+    assert log.state(1000.0) == "running"
+
+
 def test_an_index_beside_the_log_saves_reading_it_again(path):
     """F29: a million lines are read once; the next look reads on from there."""
     write(path, *(step(n, loss=None if n == 2 else n, kl=n) for n in range(1, 6)))
