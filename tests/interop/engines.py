@@ -344,10 +344,9 @@ class Twinkle(Process):
         ray start --head --block --port={self.ray_port} --num-cpus=128 --include-dashboard=false \
             --disable-usage-stats --temp-dir={self.folder}/ray \
             --min-worker-port=21000 --max-worker-port=21500 &
-        there={self.folder}/ray/ray_current_cluster
-        for _ in $(seq 120); do test -e $there && break; sleep 1; done
-        for _ in $(seq 60); do ray health-check --address $(cat $there) && break; sleep 2; done
-        RAY_ADDRESS=$(cat $there) twinkle-server launch -c server.yaml
+        for _ in $(seq 120); do grep -q "Ray runtime started" server.log && break; sleep 1; done
+        RAY_ADDRESS=$(cat {self.folder}/ray/ray_current_cluster) \\
+            twinkle-server launch -c server.yaml
         """
         return ["bash", "-c", script]
 
