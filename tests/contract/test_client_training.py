@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 
 import numpy as np
 import pytest
@@ -462,5 +463,25 @@ def test_what_is_not_finite_is_refused_before_it_takes_effect(wire, weight, rate
             step = await (await training.optim_step_async(adam()))
             assert all(np.isfinite(list(step.metrics.values())))
             assert app.log.violations == []
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("name", ["load_state", "load_state_with_optimizer"])
+def test_a_load_into_a_client_in_use_warns(name):
+    """F34: the hosted service refuses it and SDK 0.36.0 warns; a new client of a state is fine."""
+
+    async def scenario():
+        async with client(server()) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            path = (await (await training.save_state_async("a"))).path
+            with pytest.warns(FutureWarning, match="create_training_client_from_state"):
+                await (await getattr(training, f"{name}_async")(path))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                await getattr(
+                    service,
+                    f"create_training_client_from_state{name.removeprefix('load_state')}_async",
+                )(path)
 
     run(scenario)

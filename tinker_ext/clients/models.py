@@ -126,8 +126,7 @@ async def load_into_new(
         merged,
         optimizer or (origin.optimizer if with_optimizer else None),
     )
-    load = client.load_state_with_optimizer if with_optimizer else client.load_state
-    await load(path, weights_access_token)
+    await client._load(path, with_optimizer, weights_access_token)
     return client
 
 

@@ -270,25 +270,33 @@ class TrainingClient:
     def load_state(
         self, path: str, weights_access_token: str | None = None
     ) -> APIFuture[LoadWeightsResponse]:
-        """Load weights saved by `save_state`; the optimizer starts anew."""
+        """Load weights saved by `save_state`; the optimizer starts anew.
+
+        The hosted service takes this as a client's first request only, so it warns (FutureWarning,
+        as the official client does); `create_training_client_from_state` works everywhere.
+        """
+        weights.warn_of_late_loads()
         return self._load(path, False, weights_access_token)
 
     async def load_state_async(
         self, path: str, weights_access_token: str | None = None
     ) -> APIFuture[LoadWeightsResponse]:
         """Async form of `load_state`."""
+        weights.warn_of_late_loads()
         return self._load(path, False, weights_access_token)
 
     def load_state_with_optimizer(
         self, path: str, weights_access_token: str | None = None
     ) -> APIFuture[LoadWeightsResponse]:
-        """Load weights and optimizer state saved by `save_state`."""
+        """Load weights and optimizer state saved by `save_state`; warns as `load_state` does."""
+        weights.warn_of_late_loads()
         return self._load(path, True, weights_access_token)
 
     async def load_state_with_optimizer_async(
         self, path: str, weights_access_token: str | None = None
     ) -> APIFuture[LoadWeightsResponse]:
         """Async form of `load_state_with_optimizer`."""
+        weights.warn_of_late_loads()
         return self._load(path, True, weights_access_token)
 
     def save_weights_for_sampler(

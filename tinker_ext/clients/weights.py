@@ -24,6 +24,20 @@ if TYPE_CHECKING:
     from tinker_api.models import LoadWeightsResponse
 
 
+def warn_of_late_loads() -> None:
+    """Say that loading into a client in use is refused by the hosted service.
+
+    SkyRL pull request 2071 tried it there; SDK 0.36.0 warns with the same class.
+    """
+    warnings.warn(
+        "load_state and load_state_with_optimizer are deprecated: the hosted service takes a load "
+        "as a client's first request only. Make a new client with "
+        "create_training_client_from_state or create_training_client_from_state_with_optimizer.",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
 def load(
     holder: Workspace,
     submission: Submission,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 
 from tinker_ext.conform.data import datum
@@ -27,10 +28,8 @@ def _loaded(
     subject: Subject, trial: Trial, path: str, *, optimizer: bool = False
 ) -> Iterator[Trial]:
     """The same model with saved weights, or a new one where that is what the server allows."""
-    client = trial.client
     try:
-        load = client.load_state_with_optimizer if optimizer else client.load_state
-        load(path).result()
+        _load(trial, path, optimizer=optimizer)
     except BadRequestError as error:
         _check_refusal(error)
     else:
@@ -43,6 +42,16 @@ def _loaded(
     )
     with subject.adopted(Trial(make(path, base_model=subject.base_model))) as other:
         yield other
+
+
+def _load(trial: Trial, path: str, *, optimizer: bool = False) -> None:
+    client = trial.client
+    load = client.load_state_with_optimizer if optimizer else client.load_state
+    with warnings.catch_warnings():
+        # What the hosted service refuses is what these checks are about.
+        warnings.simplefilter("ignore", FutureWarning)
+        loading = load(path)
+    loading.result()
 
 
 def _check_refusal(error: BadRequestError) -> None:
@@ -128,7 +137,7 @@ def pending(subject: Subject) -> str:
         path, start, saved = _saved(trial, "conform-pending")
         trial.backward(datum(3))
         try:
-            trial.client.load_state(path).result()
+            _load(trial, path)
         except BadRequestError as error:
             _check_refusal(error)
             absent(f"weights are loaded into new models only: {error}")
