@@ -288,6 +288,8 @@ class Twinkle(Process):
             "WORLD_SIZE": "1",
             "LOCAL_RANK": "0",
             "PYTHONPATH": str(self.folder / "site"),
+            # Else the cluster may ask for a token that its own clients do not send.
+            "RAY_AUTH_MODE": "disabled",
         }
 
     def command(self) -> list[str]:

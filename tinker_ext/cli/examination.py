@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
 from importlib import metadata
 from typing import Any, Literal
 from urllib.parse import SplitResult, urlsplit
@@ -360,28 +359,14 @@ def dialect(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Findin
 
 
 def wires(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Finding]:
-    """Ask with empty bodies which forms of training bodies the server reads; nothing is trained."""
-    import httpx
+    """Ask which forms of training bodies the server reads; nothing is trained."""
+    from tinker_ext.conform.preflight import refused_wires
 
     headers = {"X-API-Key": env.get("TINKER_API_KEY") or "tml-doctor"}
-    refused = {}
-    for wire, media in (("json", "application/json"), ("proto", "application/x-protobuf")):
-        ask = partial(
-            httpx.post,
-            f"{url.rstrip('/')}/api/v1/forward_backward",
-            content=b"{}" if wire == "json" else b"",
-            headers={**headers, "Content-Type": media},
-            timeout=timeout,
-        )
-        reply, _ = _timed(ask)
-        if isinstance(reply, Exception):
-            return
-        text = reply.text[:500].lower()
-        unread = reply.status_code == 422 and ("does not take" in text or "unsupported" in text)
-        if not unread and reply.status_code not in (404, 405, 415, 501):
-            return
-        refused[wire] = f"HTTP {reply.status_code}"
-    told = ", ".join(f"{wire}: {status}" for wire, status in refused.items())
+    refused, _ = _timed(lambda: refused_wires(url, headers, timeout))
+    if isinstance(refused, Exception) or refused is None:
+        return
+    told = ", ".join(f"{wire}: HTTP {status}" for wire, status in refused.items())
     yield Finding("wire", "fail", f"the server takes training bodies in neither wire ({told})",
                   "it can sample at most; check that it is a training server")  # fmt: skip
 

@@ -66,6 +66,28 @@ def look(
         return work.result()
 
 
+def refused_wires(url: str, headers: Mapping[str, str], seconds: float) -> dict[str, int] | None:
+    """Ask with empty bodies which forms of training bodies a server reads; nothing is trained.
+
+    Returns:
+        The status for each wire of a server that reads neither; None when it reads one.
+    """
+    refused = {}
+    for wire, media in (("json", "application/json"), ("proto", "application/x-protobuf")):
+        reply = httpx.post(
+            f"{url.rstrip('/')}/api/v1/forward_backward",
+            content=b"{}" if wire == "json" else b"",
+            headers={**headers, "Content-Type": media},
+            timeout=seconds,
+        )
+        text = reply.text[:500].lower()
+        unread = reply.status_code == 422 and ("does not take" in text or "unsupported" in text)
+        if not unread and reply.status_code not in (404, 405, 415, 501):
+            return None
+        refused[wire] = reply.status_code
+    return refused
+
+
 async def _look(
     url: str, headers: Mapping[str, str] | None, seconds: float, needs_access: bool
 ) -> Look:
