@@ -142,8 +142,8 @@ def markdown(rows: Sequence[Row], curves: Sequence[Curve]) -> str:
     return "\n".join(out) + "\n"
 
 
-LINE, LEFT, RIGHT = 26, 430, 90
-WIDTH = 860
+LINE, LEFT, RIGHT = 26, 540, 90
+WIDTH = 960
 GOOD, POOR, GREY = "#0b6e4f", "#c1440e", "#667"
 
 
@@ -164,8 +164,8 @@ def bars_svg(rows: Sequence[Row]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
         'font-family="sans-serif" font-size="13">',
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
-        f'<text x="{LEFT}" y="20" font-weight="bold">times better than the official SDK '
-        "(longer is better)</text>",
+        f'<text x="20" y="20" font-weight="bold">How many times better than the official SDK '
+        "(longer is better; a mark shows the target)</text>",
     ]
     for power in range(least, most + 1):
         x = place(2**power)
@@ -182,9 +182,12 @@ def bars_svg(rows: Sequence[Row]) -> str:
             f'<text x="{LEFT - 10}" y="{y + 14}" text-anchor="end">{row.work}{against}</text>'
         )
         size = max(end - start, 1)
+        target = None if row.absolute or row.least is None else place(row.least)
         out.append(f'<rect x="{start}" y="{y}" width="{size:.1f}" height="18" fill="{colour}"/>')
+        if target is not None:
+            out.append(f'<path d="M{target} {y - 2}v22" stroke="#e0a030" stroke-width="2"/>')
         out.append(
-            f'<text x="{end + 6}" y="{y + 14}" fill="{colour}" font-weight="bold">'
+            f'<text x="{max(end, target or 0) + 6}" y="{y + 14}" fill="{colour}" font-weight="bold">'
             f"{ratio:.1f}×</text>"
         )
     return "\n".join([*out, "</svg>"]) + "\n"

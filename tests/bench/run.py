@@ -122,7 +122,7 @@ def batches(field: Contest, plan: Plan) -> Iterator[Row]:
     url, turns = f"{field.url}/length=4096,era=0.4.1", {OURS: 3 * plan.few, OLD: plan.few}
     for form, least, aim in (("lists", 5, 7), ("numpy", 7, 10)):
         trips = field.turns("round_trip", turns, url=url, calls=1, form=form, **LARGE)
-        work = f"the same as JSON, from {form}"
+        work = f"build + forward_backward + read as JSON, from {form}"
         yield Row(work, "ms", only(trips, "ms"), base=OLD)
         yield Row(f"{work}, client CPU", "ms", only(trips, "cpu_ms"), least, aim, base=OLD)
 
