@@ -164,7 +164,7 @@ def bars_svg(rows: Sequence[Row]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
         'font-family="sans-serif" font-size="13">',
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
-        f'<text x="20" y="20" font-weight="bold">How many times better than the official SDK '
+        '<text x="20" y="20" font-weight="bold">How many times better than the official SDK '
         "(longer is better; a mark shows the target)</text>",
     ]
     for power in range(least, most + 1):
@@ -186,10 +186,8 @@ def bars_svg(rows: Sequence[Row]) -> str:
         out.append(f'<rect x="{start}" y="{y}" width="{size:.1f}" height="18" fill="{colour}"/>')
         if target is not None:
             out.append(f'<path d="M{target} {y - 2}v22" stroke="#e0a030" stroke-width="2"/>')
-        out.append(
-            f'<text x="{max(end, target or 0) + 6}" y="{y + 14}" fill="{colour}" font-weight="bold">'
-            f"{ratio:.1f}×</text>"
-        )
+        place_of_text = f'x="{max(end, target or 0) + 6}" y="{y + 14}"'
+        out.append(f'<text {place_of_text} fill="{colour}" font-weight="bold">{ratio:.1f}×</text>')
     return "\n".join([*out, "</svg>"]) + "\n"
 
 
