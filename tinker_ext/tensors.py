@@ -138,6 +138,15 @@ def to_array(
             ) from None
 
 
+def frozen_copy(source: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A read-only copy of an array that can travel as it is; itself when nobody can write to it."""
+    if _is_constant(source):
+        return source
+    made = np.array(source, order="C")
+    made.setflags(write=False)
+    return made
+
+
 def _is_constant(source: npt.NDArray[Any]) -> bool:
     """Whether an array is read-only down to its memory: parts of replies are, for example."""
     flags = source.flags

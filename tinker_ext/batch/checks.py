@@ -149,7 +149,11 @@ def _check_datum(
     targets, weights = inputs.get("target_tokens"), inputs.get("weights")
     if targets is not None:
         _check_targets(index, targets, inputs, vocab_size)
-        if weights is not None and _dims(targets) != _dims(weights):
+        if weights is None or (
+            targets.array.shape == weights.array.shape and targets.crow is weights.crow is None
+        ):
+            return
+        if _dims(targets) != _dims(weights):
             raise InvalidInputError(
                 f"data[{index}]: weights have shape {list(_dims(weights))}, "
                 f"target_tokens have {list(_dims(targets))}."

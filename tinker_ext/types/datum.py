@@ -68,8 +68,10 @@ def to_tensor(key: str, value: object) -> TensorData:
     """
     if isinstance(value, TensorData):
         return value
-    if type(value) is np.ndarray and tensors.wire_name(value.dtype) is not None:
-        return TensorData.adopt(tensors.to_array(value), value.shape)  # nothing can be wrong
+    if type(value) is np.ndarray:
+        dtype = tensors.wire_name(value.dtype)
+        if dtype is not None:  # nothing is left that could be wrong
+            return TensorData.constant(tensors.frozen_copy(value), dtype, value.shape)
     what = f"loss_fn_inputs[{key!r}]"
     if isinstance(value, ModelInput):
         value = np.array(value.to_ints(), dtype=np.int64)
