@@ -1,14 +1,17 @@
 """Runs training processes that kill themselves at a chosen event; one JSON order per input line.
 
 The imports are done once; each order is carried out by a forked child without threads of its own.
-An order: journal, url, steps, kill_at (None lets the child live), reattach. The answer: the status
-of the child, the events it has seen and the path it saved at the end.
+An order: journal, url, steps, kill_at (None lets the child live), reattach, disk (bytes a file may
+have before the disk is full; None is a large one), full (the event from which the disk is full, the
+event from which it is not, and the bytes that still fit). The answer: the status of the child, the
+events it has seen and the path it saved at the end.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import sys
 import traceback
@@ -21,18 +24,30 @@ from tinker_ext.runs import Run
 class Killer:
     """Counts what happens to journal and requests, and ends the process at the chosen one."""
 
-    def __init__(self, kill_at: int | None) -> None:
+    def __init__(self, kill_at: int | None, journal: str, full: list[int] | None) -> None:
         self.events = 0
         self.kill_at = kill_at
+        self.journal = journal
+        self.full = full or [0, 0, 0]
 
     def __call__(self, _: str) -> None:
         self.events += 1
+        first, last, fits = self.full
+        if self.events == first < last:
+            fill(os.path.getsize(self.journal) + fits)
+        elif self.events == last:
+            fill(resource.RLIM_INFINITY)
         if self.events == self.kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def notice(self, event: object) -> None:
         if isinstance(event, RequestStarted | RequestFinished):
             self("request")
+
+
+def fill(most: int) -> None:
+    """Let every write beyond so many bytes of a file fail, the one across it in its middle."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
 
 
 def batch(step: int) -> list[Datum]:
@@ -47,7 +62,9 @@ def batch(step: int) -> list[Datum]:
 
 
 def train(order: dict) -> dict:
-    killer = Killer(order["kill_at"])
+    killer = Killer(order["kill_at"], order["journal"], order.get("full"))
+    if order.get("disk") is not None:
+        fill(order["disk"])
     run = Run(
         order["journal"],
         base_model="tinker-ext/tiny",
@@ -86,8 +103,10 @@ def main() -> None:
             try:
                 os.write(writing, json.dumps(train(order)).encode())
                 code = 0
-            except BaseException:
-                traceback.print_exc()
+            except BaseException as error:
+                os.write(writing, json.dumps({"error": repr(error)}).encode())
+                if not order.get("quiet"):
+                    traceback.print_exc()
             finally:
                 sys.stderr.flush()
                 os._exit(code)

@@ -22,6 +22,8 @@ STEPS = 30
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("crash_driver.py")
 POINTS = os.environ.get("CRASH_POINTS", "")
+JOURNAL_BYTES = 14_000
+"""About as large as the journal of a run gets before it is rewritten."""
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +136,67 @@ def test_any_kill_ends_in_the_same_weights(driver, calm, tmp_path, seq, loses, f
             assert "reattached" not in hows
         elif seq in ("dedupe", "gap"):
             assert hows <= {"reattached", "started"}
+
+
+# profile of the server, points by default
+DISKS = [("dedupe", 2), ("gap", 3), ("strict", 2), ("ignore", 2)]
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("seq", "few"), DISKS)
+def test_a_disk_that_fills_ends_in_the_same_weights(driver, calm, tmp_path, seq, few):
+    """F24 M20: full in the middle of any write, then killed, then resumed: bit-equal weights."""
+    rng = random.Random(f"disk {seq}")
+    with Server(Settings(seq=seq, session_ttl=3600, log_size=1_000_000)) as server:
+        failed = 0
+        for disk in sampled(JOURNAL_BYTES, few, f"disk {seq}"):
+            journal = tmp_path / f"{disk}.journal"
+            at = rng.choice((None, rng.randrange(1, calm["events"])))
+            full = driver(server, journal, kill_at=at, disk=disk, quiet=True)
+            failed += full["code"] != 0
+            if full["code"] > 0:
+                assert is_ours(full["error"]), f"{disk} bytes: {full['error']}"
+            # The disk is full at the first attempt to resume, too, then somebody makes room.
+            driver(server, journal, disk=disk, quiet=True)
+            done = driver(server, journal)
+            assert done["code"] == 0, f"{disk} bytes: {done}"
+            assert weights(server, done["path"]) == calm["weights"], f"{disk} bytes"
+            seqs = effects(server, done["path"].split("/")[2])
+            assert seqs == list(range(1, len(seqs) + 1)), f"{disk} bytes"
+        assert failed
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize(("seq", "few"), DISKS)
+def test_a_disk_that_is_full_for_a_while(driver, calm, tmp_path, seq, few):
+    """F24 M20: some writes fail, later ones do not, then killed: what was sent is known."""
+    rng = random.Random(f"while {seq}")
+    with Server(Settings(seq=seq, session_ttl=3600, log_size=1_000_000)) as server:
+        for first in sampled(calm["events"] - 40, 2 * few, f"while {seq}"):
+            journal = tmp_path / f"{first}.journal"
+            last = first + rng.choice((1, 2, 3, 8, 20))
+            at = rng.choice((None, last + rng.randrange(1, 30)))
+            full = [first, last, rng.choice((0, 1, 100))]
+            what = f"full {full}, killed at {at}"
+            driver(server, journal, kill_at=at, full=full, quiet=True)
+            done = driver(server, journal)
+            assert done["code"] == 0, f"{what}: {done}"
+            assert weights(server, done["path"]) == calm["weights"], what
+            seqs = effects(server, done["path"].split("/")[2])
+            assert seqs == list(range(1, len(seqs) + 1)), what
+
+
+def test_a_journal_is_for_its_owner_alone(driver, tmp_path):
+    """F24: others on the machine may not read what is trained, nor after it was rewritten."""
+    with Server(Settings(session_ttl=3600)) as server:
+        journal = tmp_path / "run.journal"
+        assert driver(server, journal)["code"] == 0
+    for path in tmp_path.iterdir():
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def is_ours(error):
+    """Whether a full disk was told with an error of ours, or with the system's own words."""
+    return "Error" in error and any(
+        word in error for word in ("journal", "disk", "too large", "space", "Journal")
+    )

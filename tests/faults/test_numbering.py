@@ -288,3 +288,18 @@ def test_the_error_of_a_part_says_what_took_effect(seq, accepted):
     assert "effect" in said or "accepted" in said
     for part in accepted:
         assert re.search(rf"\b{part}\b", said.replace("422", "")), said
+
+
+def test_a_model_whose_answer_was_lost_where_repeats_are_refused():
+    """M20: 409 to the repeated create_model is not asked for ever: the model gets a new number."""
+
+    async def scenario():
+        network = Scripted(server(seq="strict"), lose("create_model"))
+        async with client(network) as service:
+            await service.create_lora_training_client_async(MODEL, rank=1)
+            return asyncio.get_running_loop().time(), network.of("create_model")
+
+    seconds, posts = run(scenario)
+    assert seconds < 60
+    assert len(posts) < 10
+    assert {post.body["model_seq_id"] for post in posts} == {0, 1}

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import random
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
-from in_process import MODEL
+from given_back import watched
+from in_process import MODEL, client, deadline
 from simulation.network import Network, Weather
 from simulation.program import PROGRAMS, Step, call, expected_effects, fingerprint, program
 from virtual_clock import run_virtual
 
 from tinker_ext import ServiceClient
 from tinker_ext.config import Config
-from tinker_ext.core.deadline import deadline
-from tinker_ext.core.loop import InlineRuntime
 from tinker_ext.errors import (
     APIConnectionError,
     APIStatusError,
@@ -28,7 +29,7 @@ from tinker_ext.errors import (
 )
 from tinker_ext.mock import Settings
 
-PROFILES = ("dedupe", "strict", "ignore", "gap")
+PROFILES = ("dedupe", "strict", "ignore", "gap", "late")
 DAY = 86_400.0
 
 
@@ -104,25 +105,35 @@ class _Alarm(logging.Handler):
         self.texts.append(record.getMessage() + f" {record.exc_info and record.exc_info[1]!r}")
 
 
-def execute(seed: int) -> Outcome:
-    """Run one seed and judge it."""
-    plan = Plan.of(seed)
-    outcome = Outcome(plan)
-    wanted = reference(plan.number, plan.wire)
-    threads = set(threading.enumerate())
+@contextlib.contextmanager
+def alarmed() -> Iterator[list[str]]:
+    """Collect the errors the client logs, and show nothing else of its log."""
     alarm = _Alarm()
     logger = logging.getLogger("tinker_ext")
     before = (logger.propagate, list(logger.handlers), logger.level)
     logger.propagate, logger.handlers = False, [alarm]
     logger.setLevel(logging.ERROR)
     try:
-        run_virtual(_play(plan, outcome, wanted), seed)
-    except Exception as error:
-        outcome.wrong.append(f"the execution failed: {error!r}")
+        yield alarm.texts
     finally:
         logger.propagate, logger.handlers = before[0], before[1]
         logger.setLevel(before[2])
-    outcome.wrong += [f"reported by the client: {text}" for text in alarm.texts]
+
+
+def execute(seed: int) -> Outcome:
+    """Run one seed and judge it."""
+    plan = Plan.of(seed)
+    outcome = Outcome(plan)
+    wanted = reference(plan.number, plan.wire)
+    threads = set(threading.enumerate())
+    with alarmed() as said:
+        try:
+            with watched() as taken:
+                run_virtual(_play(plan, outcome, wanted), seed)
+            outcome.wrong += taken.left()
+        except Exception as error:
+            outcome.wrong.append(f"the execution failed: {error!r}")
+    outcome.wrong += [f"reported by the client: {text}" for text in said]
     left = [t.name for t in threading.enumerate() if t not in threads]
     if left:
         outcome.wrong.append(f"threads left: {left}")
@@ -157,14 +168,12 @@ async def _play(plan: Plan, outcome: Outcome, wanted: str | None = None) -> str:
     network = Network(settings, plan.weather if plan.weather.rate else None, rng)
     digest = ""
     try:
-        async with ServiceClient(
-            base_url="http://server.test",
-            api_key="tml-test",
-            transport=network,
+        async with client(
+            network,
+            base_url=f"http://server-{plan.seed}.test",
             wire=plan.wire,
             config=Config(chunk_datums=1),
             rng=random.Random(f"client {plan.seed}"),
-            _runtime=InlineRuntime(loop),
         ) as service:
             training = await _created(service)
             await _steps(plan, training, outcome)
@@ -233,7 +242,7 @@ async def _wait(plan: Plan, step: Step, future: Any, outcome: Outcome) -> None:
     except UnsafeToRetryError as error:
         if plan.seq == "ignore":
             outcome.ended_early = True
-        elif plan.seq == "strict":
+        elif plan.seq in ("strict", "late"):
             outcome.lost_answers += 1
         else:
             outcome.wrong.append(f"{step}: {error!r}")

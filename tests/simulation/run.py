@@ -1,8 +1,9 @@
 """Run the simulation over many seeds: `python tests/simulation/run.py --seeds 10000`.
 
 Every seed is one execution on a virtual clock: a program, a server profile and a network that
-loses, repeats, delays and refuses. A failure prints the seed; `--first SEED --seeds 1 --trace`
-replays it.
+loses, repeats, delays and refuses. Every third seed meets an oddly behaved server instead
+(`behaviours.py`), and what that costs is counted. A failure prints the seed; `--first SEED
+--seeds 1 --trace` replays it.
 """
 
 from __future__ import annotations
@@ -14,14 +15,22 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
 for place in (HERE.parents[2] / "generated", HERE.parents[2], HERE.parents[1]):
     sys.path.insert(0, str(place))
 
+from simulation.conduct import Verdict, conduct  # noqa: E402
 from simulation.execution import PROFILES, Outcome, execute  # noqa: E402
+
+Ran = Outcome | Verdict
+
+
+def one(seed: int) -> Ran:
+    """Run a seed: bad weather, or every third time an odd server."""
+    return conduct(seed) if seed % 3 == 2 else execute(seed)
 
 
 class Report:
@@ -29,12 +38,18 @@ class Report:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.failures: list[Outcome] = []
+        self.failures: list[Ran] = []
         self.virtual = 0.0
+        self.odd: dict[str, list[Verdict]] = {}
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Ran) -> None:
         """Take one execution in."""
         counts = self.counts
+        if outcome.wrong:
+            self.failures.append(outcome)
+        if isinstance(outcome, Verdict):
+            self.odd.setdefault(outcome.plan.name, []).append(outcome)
+            return
         counts["executions"] += 1
         counts[f"executions on {outcome.plan.seq}"] += 1
         for name in ("requests", "faults", "restarts", "steps", "futures", "expired"):
@@ -42,8 +57,6 @@ class Report:
         counts["lost answers"] += outcome.lost_answers
         counts["ended by UnsafeToRetryError"] += outcome.ended_early
         self.virtual += outcome.seconds
-        if outcome.wrong:
-            self.failures.append(outcome)
 
     def lines(self, seconds: float) -> Iterator[str]:
         """The report as text."""
@@ -62,8 +75,20 @@ class Report:
         yield (
             f"executions with a step applied twice, out of order or lost, weights that differ, "
             f"a future past its deadline, an unhandled error, or a task, thread or file left: "
-            f"{len(self.failures)}"
+            f"{sum(isinstance(each, Outcome) for each in self.failures)}"
         )
+        if self.odd:
+            yield from table(self.odd)
+
+
+def table(odd: Mapping[str, list[Verdict]]) -> Iterator[str]:
+    """What each odd behaviour cost, one row each."""
+    yield f"{'odd server':32}{'runs':>6}{'requests/s':>12}{'longest call':>14}{'broken':>8}"
+    for name, verdicts in sorted(odd.items()):
+        rate = max(verdict.rate for verdict in verdicts)
+        longest = max(verdict.longest for verdict in verdicts)
+        broken = sum(bool(verdict.wrong) for verdict in verdicts)
+        yield f"{name:32}{len(verdicts):6}{rate:12.1f}{longest:12.0f} s{broken:8}"
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
@@ -90,15 +115,15 @@ def main(arguments: Iterable[str] | None = None) -> int:
     return 1 if report.failures else 0
 
 
-def _outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
+def _outcomes(seeds: range, jobs: int) -> Iterator[Ran]:
     if jobs <= 1 or len(seeds) < 50:
-        yield from map(execute, seeds)
+        yield from map(one, seeds)
         return
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap(execute, seeds, chunksize=20)
+        yield from pool.imap(one, seeds, chunksize=20)
 
 
-def _show(outcome: Outcome, trace: bool) -> None:
+def _show(outcome: Ran, trace: bool) -> None:
     plan = outcome.plan
     print(f"seed {plan.seed}: {plan}")
     for line in outcome.wrong:

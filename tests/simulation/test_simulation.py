@@ -9,11 +9,15 @@ from __future__ import annotations
 import gc
 
 import pytest
+from simulation.behaviours import BEHAVIOURS
+from simulation.conduct import Plan as OddPlan
+from simulation.conduct import conduct
 from simulation.execution import PROFILES, Plan, execute, reference
 from simulation.network import KINDS
 
 SEEDS = 80
 BATCH = 20
+ODD_SEEDS = 4
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
@@ -48,3 +52,31 @@ def test_one_seed_is_one_execution():
 def test_programs_lead_to_different_weights():
     """The comparison of weights can tell programs apart."""
     assert len({reference(number, "json") for number in range(6)}) == 6
+
+
+@pytest.mark.parametrize("name", BEHAVIOURS)
+def test_an_odd_server_costs_little_and_trains_once(name):
+    """M19 M22 M24 F1 F3 F4 F5 F6 F7 F8 F12 F21 F28: calm on the wire, each step once, in time."""
+    verdicts = [conduct(seed, name) for seed in range(ODD_SEEDS)]
+    assert {v.plan.seed: v.wrong for v in verdicts if v.wrong} == {}
+    assert all(v.calls > 8 for v in verdicts)
+
+
+def test_odd_seeds_cover_the_ground():
+    """The plans of the seeds cover every behaviour, profile and wire."""
+    plans = [OddPlan.of(seed) for seed in range(2, 900, 3)]
+    assert {plan.name for plan in plans} == set(BEHAVIOURS)
+    assert {plan.seq for plan in plans} == set(PROFILES)
+    assert {plan.wire for plan in plans} == {None, "json", "proto"}
+    assert {plan.ahead for plan in plans} == {True, False}
+
+
+def test_one_odd_seed_is_one_execution():
+    """The same seed makes the same requests and ends at the same time."""
+    first, second = conduct(5), conduct(5)
+    assert first.requests > 20
+    assert (first.requests, first.seconds, first.rate) == (
+        second.requests,
+        second.seconds,
+        second.rate,
+    )

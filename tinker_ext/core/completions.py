@@ -113,6 +113,7 @@ class Completions:
                     del self._early[next(iter(self._early))]
             elif not done.done():
                 done.set_result(size)
+                del self._waiting[request_id]  # or the next poll would wait for nobody
                 awaited = True
         return awaited
 
