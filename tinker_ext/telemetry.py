@@ -4,7 +4,9 @@ Nothing here runs unless the user asks for it, and nothing here can delay or bre
 """
 
 from tinker_ext._transport.events import (
+    Callback,
     Event,
+    EventCallback,
     Observer,
     OperationFinished,
     OperationStarted,
@@ -17,7 +19,6 @@ from tinker_ext._transport.events import (
     SessionStarted,
     describe,
 )
-from tinker_ext.observe.callback import Callback, EventCallback
 from tinker_ext.observe.otel import opentelemetry_observer
 
 __all__ = [

@@ -12,7 +12,7 @@ from in_process import MODEL, client, run, server
 from stub_server import StubServer
 
 from tinker_ext import ModelInput, SamplingClient, SamplingParams, ServiceClient
-from tinker_ext.clients.cloning import CLONE_STEP
+from tinker_ext.clients.sampling import CLONE_STEP
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import APIConnectionError, BadRequestError
 from tinker_ext.mock import Server, Settings

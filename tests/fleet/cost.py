@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "generated")]
 
 from tinker_ext import ModelInput, SamplingParams, ServiceClient  # noqa: E402
-from tinker_ext.core.sample_queue import Sample, Source  # noqa: E402
+from tinker_ext.core.sample_pool import Sample, Source  # noqa: E402
 
 MOST = 20.0
 SAMPLES, ROUNDS = 1_000, 41

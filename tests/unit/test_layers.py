@@ -88,7 +88,7 @@ def test_the_server_never_imports_the_client():
 def test_records_of_generated_code_stay_with_the_wire():
     """M41: everybody may name an operation; its records are read and built in few places."""
     doors = {"_wire", "types", "mock", "conform"}
-    readers = {"tinker_ext.core.outcome"}
+    readers = {"tinker_ext.core.polling"}
     wrong = [
         f"{module} imports {target}"
         for module, path in sources()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tinker_ext._transport import statuses
-from tinker_ext._transport.alarms import Alarms, Cancellable
 from tinker_ext._transport.connection import Connection
 from tinker_ext._transport.events import LoggingObserver, Observer, Observers
 from tinker_ext._transport.faults import (
@@ -21,7 +20,9 @@ from tinker_ext._transport.faults import (
 from tinker_ext._transport.headers import Credentials
 from tinker_ext._transport.limits import (
     AdaptiveLimit,
+    Alarms,
     ByteBudget,
+    Cancellable,
     FairQueue,
     SampleLimit,
     SharedBackoff,

@@ -6,7 +6,7 @@ An observer only looks on: an error inside one never reaches the call it watches
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import attrs
@@ -273,3 +273,18 @@ class LoggingObserver:
                 event.delay,
                 event.source,
             )
+
+
+EventCallback = Callable[[Event], object]
+"""Called with every event, usually on the core loop's thread: it must return quickly."""
+
+
+class Callback:
+    """Calls a function with every event; its errors never reach the call it watches."""
+
+    def __init__(self, function: EventCallback) -> None:
+        self._function = function
+
+    def notice(self, event: Event) -> None:
+        """Pass the event on."""
+        self._function(event)

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 import attrs
 import httpx
 
-from tinker_ext._transport.alarms import Alarms
 from tinker_ext._transport.bridge import proxy_transport, send_foreign
 from tinker_ext._transport.channel import Channel, RawReply
 from tinker_ext._transport.faults import (
@@ -24,7 +23,7 @@ from tinker_ext._transport.faults import (
     ConnectionLostError,
     ExchangeTimeoutError,
 )
-from tinker_ext._transport.limits import FairQueue
+from tinker_ext._transport.limits import Alarms, FairQueue
 from tinker_ext._transport.messages import Call, Lane, RetryRule
 from tinker_ext._transport.origin import Origin
 from tinker_ext._wire.payload import Body

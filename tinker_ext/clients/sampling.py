@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -13,23 +15,74 @@ from tinker_ext._wire.dialect import Ability
 from tinker_ext._wire.sample_body import PLAIN, SampleOptions
 from tinker_ext.batch.checks import check_sample
 from tinker_ext.clients.arguments import check_base_model, check_retry_config
-from tinker_ext.clients.cloning import Numbers, join, new_clone_id
 from tinker_ext.core.completions import Completions
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.in_flight import PendingOperation, PendingOperations
 from tinker_ext.core.once import Shared
 from tinker_ext.core.retry_config import RetryConfig, portable
-from tinker_ext.core.sample_queue import Sample, Source
+from tinker_ext.core.sample_pool import Sample, Source
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import (
     FeatureMissingError,
     InvalidInputError,
+    NotFoundError,
     TinkerError,
 )
 from tinker_ext.types.enums import QueueState
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.sampling import SampleResponse, SamplingParams
 from tinker_ext.types.tensor_data import TensorData
+
+CLONE_STEP = 1_000_000_000
+"""The requests of a copy are numbered from copy × 10⁹ on, as official ones are."""
+
+
+def new_clone_id() -> int:
+    """A number for a copy of a client; drawn at random, since copies cannot ask each other."""
+    return random.SystemRandom().randint(1, CLONE_STEP)
+
+
+class Numbers:
+    """Request numbers of one client.
+
+    Args:
+        clone_id: Number of the copy; 0 is the original.
+    """
+
+    def __init__(self, clone_id: int = 0) -> None:
+        self._lock = threading.Lock()
+        self.renumber(clone_id)
+
+    def renumber(self, clone_id: int) -> None:
+        """Start over in the range of another copy."""
+        self.clone_id = clone_id
+        self._next = clone_id * CLONE_STEP
+
+    def __call__(self) -> int:
+        """The next number; from any thread."""
+        with self._lock:
+            number = self._next
+            self._next += 1
+            return number
+
+
+async def join(holder: Workspace, sampling_session_id: str) -> int | None:
+    """Ask the server for the number of a new copy.
+
+    Returns:
+        The number; None where the server gives none, so that a random one must do.
+    """
+    dialect = await holder.server.ready()
+    if not dialect.config.sample_join_sampling_session:
+        return None
+    try:
+        reply = await holder.server.call(
+            api.JOIN_SAMPLING_SESSION, sampling_session_id=sampling_session_id
+        )
+    except (FeatureMissingError, NotFoundError):
+        return None
+    return int(reply.client_counter)
+
 
 T = TypeVar("T")
 

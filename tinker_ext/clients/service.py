@@ -14,6 +14,7 @@ from tinker_api import operations as api
 from tinker_api.operations import Operation
 
 from tinker_ext import paths
+from tinker_ext._transport.events import EventCallback
 from tinker_ext._wire.dialect import Dialect
 from tinker_ext._wire.json_codec import check_json
 from tinker_ext.clients import endings, journaling, models
@@ -32,7 +33,12 @@ from tinker_ext.clients.rest import RestClient, copy_weights
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.clients.twins import async_form, awaited, blocking
-from tinker_ext.clients.watching import BudgetLike, PricesLike, RunLogLike, put_watchers
+from tinker_ext.clients.watching import (
+    BudgetLike,
+    PricesLike,
+    RunLogLike,
+    put_watchers,
+)
 from tinker_ext.config import Config
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.core.in_flight import PendingOperation, QueueObserver
@@ -41,7 +47,6 @@ from tinker_ext.core.server import prepare
 from tinker_ext.core.session import FINISH_REASONS, SessionOptions
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.observe.callback import EventCallback
 from tinker_ext.types.optimizer import OptimizerConfig
 
 if TYPE_CHECKING:

@@ -12,15 +12,36 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tinker_api import operations as api
 
 from tinker_ext._transport import LoggingObserver
+from tinker_ext._transport.events import Callback, EventCallback
 from tinker_ext._wire.dialect import Ability
+from tinker_ext.auth import is_hosted
+from tinker_ext.config import Config
 from tinker_ext.core.server import SDK_VERSION, prepare
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import ConfigurationError
-from tinker_ext.observe.callback import Callback, EventCallback
-from tinker_ext.observe.consent import is_wanted
 
 if TYPE_CHECKING:
     from tinker_ext.runlog import Budget, Ledger, Prices, RunLog
+
+
+def is_wanted(argument: bool | None, config: Config, base_url: str) -> bool:
+    """Decide whether telemetry is on.
+
+    Args:
+        argument: What the user passed to the client, if anything.
+        config: Holds TINKER_TELEMETRY and the consent for the hosted service.
+        base_url: The server.
+
+    Returns:
+        The argument, else TINKER_TELEMETRY, else True only for the hosted service and a user
+        who has consented (TINKER_EXT_TELEMETRY_CONSENT).
+    """
+    if argument is not None:
+        return argument
+    if config.telemetry is not None:
+        return config.telemetry
+    return config.telemetry_consent and is_hosted(base_url)
+
 
 BudgetLike: TypeAlias = "Budget | Mapping[str, float] | int"
 PricesLike: TypeAlias = "Prices | str | os.PathLike[str]"

@@ -5,7 +5,7 @@ import random
 
 from virtual_clock import run_virtual
 
-from tinker_ext._transport.alarms import Alarms
+from tinker_ext._transport.limits import Alarms
 
 
 def in_time(scenario):

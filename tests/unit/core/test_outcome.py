@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tinker_api.operations import OPERATIONS
 
 from tinker_ext._transport import Reply
-from tinker_ext.core import outcome
+from tinker_ext.core import polling as outcome
 from tinker_ext.errors import (
     APIResponseValidationError,
     APIStatusError,

@@ -9,7 +9,7 @@ from stub_server import StubServer
 
 from tinker_ext import ModelInput, SamplingParams
 from tinker_ext.config import Config
-from tinker_ext.core.sample_queue import RoundRobin, Sample, Source
+from tinker_ext.core.sample_pool import RoundRobin, Sample, Source
 
 PROMPT = ModelInput.from_ints([1, 2])
 PARAMS = SamplingParams(max_tokens=1)

@@ -14,6 +14,7 @@ from tinker_ext._transport.events import (
     RetryScheduled,
     describe,
 )
+from tinker_ext.clients.watching import is_wanted
 from tinker_ext.config import Config
 from tinker_ext.credentials import HOSTED_ORIGIN
 from tinker_ext.errors import (
@@ -23,7 +24,6 @@ from tinker_ext.errors import (
     RequestFailedError,
     error_for_status,
 )
-from tinker_ext.observe.consent import is_wanted
 from tinker_ext.observe.payload import drafts, is_user_error
 
 SECRET = "tml-never-in-telemetry"
