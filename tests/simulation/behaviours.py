@@ -125,8 +125,20 @@ def losing(stage: Stage) -> Script:
 
 
 def cutting(stage: Stage) -> Script:
-    """The first answer to every piece of work is cut off."""
-    return _sometimes(stage, WORK, 1.0, _lose, most=1)
+    """The first answer to every training request is cut off, and those to the first samples."""
+    inner = _sometimes(stage, WORK, 1.0, _lose, most=1)
+    samples = 8
+
+    async def script(sent: Any, deliver: Any) -> Any:
+        nonlocal samples
+        if sent.name == "asample":
+            # A sample whose number is taken comes back under another one, as a new request.
+            samples -= 1
+            if samples < 0:
+                return None
+        return await inner(sent, deliver)
+
+    return script
 
 
 def refusing_late(stage: Stage) -> Script:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import random
+import warnings
 from typing import Any
 
 import attrs
@@ -66,7 +67,9 @@ async def call(training: Any, step: Step) -> Any:
     if step.kind == "save_state":
         return await training.save_state_async(f"s{step.number}")
     path = f"tinker://{training.model_id}/weights/s{step.number}"
-    return await training.load_state_with_optimizer_async(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return await training.load_state_with_optimizer_async(path)
 
 
 def expected_effects(steps: tuple[Step, ...]) -> list[str]:

@@ -185,3 +185,15 @@ def test_api_future_is_generic():
     assert get_type_hints(annotated, localns={"APIFuture": APIFuture})["return"] == APIFuture[int]
     with pytest.raises(TypeError):
         APIFuture().result()
+
+
+def test_a_removed_callback_is_not_called():
+    """M27: `remove_done_callback` forgets one callback and leaves the others."""
+    future = LightFuture()
+    called = []
+    future.remove_done_callback(called.append)  # none is there yet
+    future.add_done_callback(called.append)
+    future.add_done_callback(lambda done: called.append("kept"))
+    future.remove_done_callback(called.append)
+    future.settle(1)
+    assert called == ["kept"]

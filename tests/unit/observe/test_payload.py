@@ -20,11 +20,12 @@ from tinker_ext.credentials import HOSTED_ORIGIN
 from tinker_ext.errors import (
     APIConnectionError,
     APIResponseValidationError,
+    ConfigurationError,
     DeadlineExceededError,
     RequestFailedError,
     error_for_status,
 )
-from tinker_ext.observe.payload import drafts, is_user_error
+from tinker_ext.observe.payload import drafts, is_user_error, places_of
 
 SECRET = "tml-never-in-telemetry"
 
@@ -168,3 +169,14 @@ def test_an_event_as_a_dict_is_json_and_names_the_error():
     assert SECRET not in json.dumps(fields)
     lane = describe(RequestStarted("asample", Lane.SAMPLE, 1, 10))["lane"]
     assert json.dumps(lane) == '"sample"'
+
+
+def test_an_error_tells_where_in_the_package_it_passed():
+    """M29: module, line and function of ours; nothing of the user's files."""
+    with pytest.raises(ConfigurationError) as caught:
+        Config(retry_base=-1.0)
+    places = places_of(caught.value)
+    assert places
+    assert all(line.startswith("tinker_ext.") for line in places.splitlines())
+    assert "test_payload" not in places
+    assert places_of(ValueError("never raised")) is None
