@@ -140,7 +140,7 @@ function summary(run) {
   document.getElementById("badge").replaceChildren(badge(run.state));
   document.getElementById("notes").replaceChildren(...run.notes.map((text) => h("div", { className: "note" }, visible(text))));
   document.getElementById("tiles").replaceChildren(
-    tile(number(run.step), "steps"), tile(number(run.loss), "loss per token"), tile(number(run.pace), "trained tokens/s"),
+    tile(number(run.step), "steps"), tile(number(run.loss), "loss per token"), tile(number(run.pace), "tokens/s"),
     tile(span(run.seconds), "per step"), tile(money(run.cost, run.currency), "spent"), tile(String(run.pending), "calls pending"));
 }
 
