@@ -464,12 +464,16 @@ def test_what_is_not_there(show):
 
 
 def test_no_server_is_configured(show, monkeypatch):
-    """M36: without key and URL a look-up says what to set instead of showing an empty server."""
+    """M36, M40: without key and URL it is the embedded server, and stderr says so once."""
     monkeypatch.delenv("TINKER_BASE_URL")
     monkeypatch.delenv("TINKER_API_KEY")
-    code, _, err = show("run", "list")
-    assert code == 1
-    assert "TINKER_BASE_URL" in err
+    for form in ([], ["--format", "json"]):
+        code, out, err = show(*form, "model", "list")
+        assert code == 0
+        assert "tinker-ext/tiny" in out
+        assert err.count("embedded server") == 1
+        for way in ("TINKER_API_KEY", "TINKER_BASE_URL", "base_url='embedded'"):
+            assert way in err
 
 
 def test_doctor(show, tell, server, monkeypatch):

@@ -67,7 +67,7 @@ def test_help_is_cheaper_than_importing_click(tmp_path):
     ("words", "code", "where"),
     [
         (["version"], 0, "out"),
-        (["run", "list"], 1, "err"),
+        (["--base-url", "ftp://x", "run", "list"], 1, "err"),
         (["nonsense"], 2, "err"),
         (["run", "list", "--limit", "x"], 2, "err"),
     ],

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tinker_ext.cli.failures import CommandError
 from tinker_ext.cli.screen import Screen
 
 if TYPE_CHECKING:
@@ -23,23 +23,20 @@ RETRY_SECONDS = 5.0
 def server(screen: Screen) -> str | None:
     """Return the base URL to use; None means the hosted service.
 
-    Raises:
-        CommandError: Nothing says which server is meant, so there is nothing to look at.
+    Without a key and a URL it is the embedded server, as everywhere, and stderr says so.
     """
     url = screen.base_url or os.environ.get("TINKER_BASE_URL")
     if url:
         return url
     from tinker_ext.auth import has_credentials
 
-    if not has_credentials():
-        raise CommandError(
-            "no API key found, and no base URL that says which server is meant",
-            "Set TINKER_API_KEY for the hosted service or run `tinker-ext auth login`; set\n"
-            "TINKER_BASE_URL (or pass --base-url) for another server, for example one started by\n"
-            "`tinker-ext serve`. To try things out without a key: `--base-url embedded`, or\n"
-            "`tinker-ext quickstart`.",
-        )
-    return None
+    if has_credentials():
+        return None
+    from tinker_ext.clients import embedded
+
+    # Without the file and line that a warning of Python has; also when stdout is JSON.
+    print(f"Note: {embedded.NOTICE}", file=sys.stderr)
+    return embedded.NAMES[0]
 
 
 def patience(base_url: str | None) -> Config:

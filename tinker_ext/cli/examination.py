@@ -65,9 +65,10 @@ def examine(
     yield from variables(values)
     url, source = chosen_url(base_url, values)
     if url is None:
-        yield Finding("server", "warn", "no API key and no base URL: clients refuse to start",
-                      "set TINKER_API_KEY or TINKER_BASE_URL; to try things out without a key, "
-                      "TINKER_BASE_URL=embedded or `tinker-ext quickstart`")  # fmt: skip
+        yield Finding("server", "warn", "no API key and no base URL: everything uses the embedded "
+                      "server, a tiny model in the process itself",
+                      "set TINKER_API_KEY for the hosted service or TINKER_BASE_URL for another; "
+                      "TINKER_BASE_URL=embedded says that this is meant")  # fmt: skip
         yield from embedded()
         return
     if url.rstrip("/").rstrip(":") == "embedded" or url.startswith("embedded:"):

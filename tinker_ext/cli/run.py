@@ -31,10 +31,6 @@ def root(context: click.Context, base_url: str | None, debug: bool) -> None:
 def run(words: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     screen = Screen()
-    # A warning of the library is for programmers; commands say such things themselves.
-    import warnings
-
-    warnings.filterwarnings("ignore", message="No API key and no base URL", category=UserWarning)
     try:
         result: Any = root.main(
             args=list(words), prog_name=PROGRAM, standalone_mode=False, obj=screen

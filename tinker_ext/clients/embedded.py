@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -20,11 +21,19 @@ PREFIX = "embedded:"
 PROFILE = "TINKER_EXT_PROFILE"
 """Variable with the profile of embedded servers that name none: `hosted` is as production."""
 
+NOTICE = (
+    "No API key and no base URL are set, so this process uses the embedded server: a tiny model "
+    "that runs here and is forgotten at exit. Set TINKER_API_KEY for the hosted service or "
+    "TINKER_BASE_URL for another one; base_url='embedded' says that this is meant and silences "
+    "the warning."
+)
+
 _lock = threading.Lock()
 # One application per URL; the one without a folder lives and dies with this process.
 _apps: dict[str, Any] = {}
 # Ids of the application are the same in every process; this tells whose they are.
 _name = secrets.token_hex(8)
+_warned = False
 
 
 def is_embedded(base_url: str | None) -> bool:
@@ -102,13 +111,14 @@ def knows(server: str | None, sampler_id: str | None) -> bool:
 
 def reset() -> None:
     """Forget the applications and everything they have trained, for tests."""
-    global _name
+    global _name, _warned
     with _lock:
         for app in _apps.values():
             if app.settings.state is not None:
                 app.close()
         _apps.clear()
         _name = secrets.token_hex(8)
+        _warned = False
 
 
 def transport(app: Any = None, base_url: str = NAMES[0]) -> Callable[[], httpx.AsyncBaseTransport]:
@@ -118,6 +128,16 @@ def transport(app: Any = None, base_url: str = NAMES[0]) -> Callable[[], httpx.A
         return InProcessTransport(app or application(base_url))
 
     return make
+
+
+def warn_once() -> None:
+    """Say, once per process, that nothing leaves this machine."""
+    global _warned
+    with _lock:
+        if _warned:
+            return
+        _warned = True
+    warnings.warn(NOTICE, UserWarning, stacklevel=4)
 
 
 def _after_fork() -> None:

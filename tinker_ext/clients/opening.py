@@ -49,7 +49,8 @@ def open_workspace(
 
     Args:
         base_url: The server; `embedded` for the one in this process, `embedded:FOLDER` for one
-            whose state outlives it. By default TINKER_BASE_URL, else the hosted service.
+            whose state outlives it. By default TINKER_BASE_URL, then the hosted service when
+            there is a key, else the embedded one, with a warning.
         api_key: The credential; by default as `tinker_ext.auth.resolve` finds it.
         headers: Extra headers of every request.
         options: What a new session is told.
@@ -79,7 +80,12 @@ def open_workspace(
         api_key = config.api_key.reveal()
     url = base_url or (config.base_url if config is not None else os.environ.get("TINKER_BASE_URL"))
     if not url:
-        url = HOSTED_BASE_URL
+        command = config is not None and config.credential_cmd
+        if api_key or command or auth.has_credentials():
+            url = HOSTED_BASE_URL
+        else:
+            embedded.warn_once()
+            url = embedded.NAMES[0]
     # Neither a credential nor the extra headers, which may hold one (a gateway's token, a cookie):
     # another process takes its own from its environment.
     description: dict[str, Any] = {

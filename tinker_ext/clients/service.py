@@ -67,7 +67,8 @@ class ServiceClient:
         display_name: Name of the session in the console.
         base_url: The server, `embedded` for the one in this process, or `embedded:FOLDER` for one
             that keeps its state in a folder, so that a `Run` survives its process. By default
-            TINKER_BASE_URL, else the hosted service.
+            TINKER_BASE_URL, then the hosted service when there is a key, else `embedded`, with a
+            warning.
         api_key: Credential; TINKER_API_KEY by default.
         default_headers_overrides: Extra headers of every request.
         config: Every other setting; from the environment by default.

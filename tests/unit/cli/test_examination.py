@@ -36,7 +36,7 @@ def test_without_anything_it_points_to_the_embedded_server():
     """M36: nothing configured is a warning with the way on, not a failure."""
     found = by_name(examine(env={}))
     assert found["server"].status == "warn"
-    assert "clients refuse to start" in found["server"].detail
+    assert "everything uses the embedded server" in found["server"].detail
     assert "TINKER_BASE_URL=embedded" in found["server"].fix
     assert found["embedded"].status == "ok"
     assert found["versions"].status == "ok"

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import inspect
 import re
+import warnings
 from unittest.mock import MagicMock
 
 import pytest
 
-from tinker_ext import AdminClient, RestClient, SamplingClient, ServiceClient, TrainingClient
+from tinker_ext import (
+    AdminClient,
+    RestClient,
+    SamplingClient,
+    ServiceClient,
+    TrainingClient,
+    compat,
+)
 from tinker_ext._wire.dialect import Wire
 from tinker_ext.clients import embedded
 from tinker_ext.config import HOSTED_BASE_URL, Config
-from tinker_ext.errors import ConfigurationError, InvalidInputError, TinkerError
+from tinker_ext.errors import ConfigurationError, InvalidInputError
 
 
 @pytest.fixture(autouse=True)
@@ -25,11 +33,29 @@ def _bare_environment(monkeypatch, tmp_path):
     embedded.reset()
 
 
-def test_without_key_and_url_nothing_is_guessed():
-    """M33: nobody trains a toy by accident; the error names every way, the embedded one too."""
-    with pytest.raises(TinkerError, match="TINKER_API_KEY") as caught:
-        ServiceClient()
-    assert "base_url='embedded'" in str(caught.value)
+def test_without_key_and_url_the_embedded_server_answers_with_a_warning():
+    """M40: one visible warning that names the ways out, then everything works offline."""
+    with pytest.warns(UserWarning, match="embedded server") as seen:
+        first = ServiceClient()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second = ServiceClient()
+    assert len(seen) == 1
+    assert seen[0].filename == __file__
+    for way in ("TINKER_API_KEY", "TINKER_BASE_URL", "base_url='embedded'"):
+        assert way in str(seen[0].message)
+    with first, second:
+        assert first.get_server_capabilities().supported_models
+        assert second.holder.server.base_url == embedded.URL
+
+
+def test_the_drop_in_uses_the_embedded_server_too():
+    """M40: `tinker.ServiceClient()` without key and URL is the same client."""
+    compat.install()
+    import tinker
+
+    with pytest.warns(UserWarning, match="embedded server"), tinker.ServiceClient() as service:
+        assert service.holder.server.base_url == embedded.URL
 
 
 def test_a_key_means_the_hosted_service():

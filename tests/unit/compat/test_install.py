@@ -146,16 +146,16 @@ def test_star_import():
     assert run("-c", textwrap.dedent(code)) == "ServiceClient True tinker.types tinker.auth"
 
 
-def test_without_a_key_it_fails_as_the_official_one_does():
-    """M30: old code never ends up on the embedded model by accident; it must be asked for."""
+def test_without_key_and_url_the_embedded_server_answers():
+    """M40: the drop-in uses the same default as the library, and one warning says so."""
     code = """
         import tinker_ext.compat; tinker_ext.compat.install()
-        import tinker
-        try:
-            tinker.ServiceClient().get_server_capabilities()
-        except tinker.TinkerError as error:
-            print("TINKER_API_KEY" in str(error))
-        names = tinker.ServiceClient(base_url="embedded").get_server_capabilities()
+        import tinker, warnings
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            names = tinker.ServiceClient().get_server_capabilities()
+            tinker.auth.raise_if_tinker_not_accessible()
+        print(["TINKER_API_KEY" in str(w.message) for w in seen] == [True])
         print(len(names.supported_models) > 0)
     """
     assert run("-c", textwrap.dedent(code), paths=()).split() == ["True", "True"]
