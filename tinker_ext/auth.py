@@ -74,7 +74,7 @@ class StaticKey:
         return len(self._secret.reveal()) if self._secret else 0
 
     async def header(self) -> str | None:
-        """Return the key, or None when there is none."""
+        """Return the key, or None without one."""
         return self._secret.reveal() if self._secret else None
 
     def __repr__(self) -> str:
@@ -178,7 +178,7 @@ class _Renewed:
         self._renewal: asyncio.Task[None] | None = None
 
     async def get(self) -> Concealed:
-        """The value; fetched when there is none that is still good."""
+        """The value; fetched when the last one is no longer good."""
         left = self._expires_at - self._now()
         third = self._life / 3
         if self._value is None or left <= 0:
@@ -379,7 +379,7 @@ def has_credentials(env: Mapping[str, str] | None = None) -> bool:
 
 
 def default_key(path: Path | None = None, *, origin: str = HOSTED_ORIGIN) -> str | None:
-    """Return the key that is stored for an origin, or None when there is none."""
+    """Return the key that is stored for an origin, or None without one."""
     return CredentialStore(path, origin=origin).default_key() if origin else None
 
 

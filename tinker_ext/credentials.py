@@ -25,7 +25,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def origin_of(base_url: str) -> str:
-    """Scheme, host and port of a URL, in one spelling; empty for what has none.
+    """Scheme, host and port of a URL, in one spelling; empty for what lacks them.
 
     Example:
         >>> origin_of("HTTPS://Example.org:443/services/prod")

@@ -143,7 +143,7 @@ class APIError(TinkerError):
     """Something went wrong between us and the server.
 
     Attributes:
-        request: The request, as an `httpx.Request`, or None when there was none to keep.
+        request: The request, as an `httpx.Request`, or None when it was not kept.
         body: The decoded error body, the raw text, or None.
     """
 

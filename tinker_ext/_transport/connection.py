@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 import attrs
 import httpx
 
-from tinker_ext._transport import retry, statuses
+import tinker_ext._transport.retry as retry
+import tinker_ext._transport.statuses as statuses
 from tinker_ext._transport.events import (
     Observer,
     Observers,

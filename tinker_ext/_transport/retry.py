@@ -22,7 +22,7 @@ import tenacity
 from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
-from tinker_ext._transport import statuses
+import tinker_ext._transport.statuses as statuses
 from tinker_ext._transport.faults import RedirectRefusedError, UnreadableReplyError, sent_of
 from tinker_ext._transport.messages import Owner, Reply, RetryRule
 from tinker_ext.errors import APIConnectionError, APIStatusError, TinkerError
@@ -166,7 +166,7 @@ def verdict(
 
     Args:
         rule: Row of the table.
-        status: Status of the reply, or None when there was none.
+        status: Status of the reply, or None without one.
         error: The failure when there was no reply.
         headers: Headers of the reply, lower case.
         attempt: How many times the request has failed in a row, this time included.

@@ -16,7 +16,7 @@ import asyncio
 from collections import deque
 from weakref import WeakKeyDictionary
 
-from tinker_ext._transport import statuses
+import tinker_ext._transport.statuses as statuses
 from tinker_ext._transport.faults import LaneBusyError
 from tinker_ext._transport.messages import Reply
 from tinker_ext.errors import APIConnectionError

@@ -72,7 +72,7 @@ def backward_data(
 def _linear(datum: Datum, weights: TensorData | None, index: int) -> Datum:
     targets = datum.loss_fn_inputs.get("target_tokens")
     if targets is None:
-        raise InvalidInputError(f"A custom loss needs target_tokens; datum {index} has none.")
+        raise InvalidInputError(f"A custom loss needs target_tokens; datum {index} lacks them.")
     if weights is None:
         zeros = np.zeros(_shape(targets), dtype=np.float32)
         weights = TensorData.adopt(zeros, zeros.shape)

@@ -60,7 +60,7 @@ def step_params(optim_params: OptimParams | None, adam_params: AdamParams | None
     """The parameters of a step, given under one of two names.
 
     Raises:
-        InvalidInputError: Not exactly one was given, it is none, or a setting is out of range.
+        InvalidInputError: Not exactly one was given, it is not one, or a setting is out of range.
     """
     if (optim_params is None) == (adam_params is None):
         raise InvalidInputError("optim_step needs optim_params (or adam_params), and only one.")

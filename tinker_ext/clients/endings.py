@@ -195,7 +195,7 @@ def _on_sigterm(number: int, frame: FrameType | None) -> None:
 
 
 def _after_fork() -> None:
-    """Forget what threads of the parent held and were doing; a child has none of them."""
+    """Forget what threads of the parent held and were doing; a child does not have them."""
     global _lock
     _lock = threading.RLock()
     _abandoned.clear()

@@ -88,8 +88,8 @@ class ServiceClient:
             every attempt), `rng`; and the arguments of older clients, which are deprecated.
 
     Raises:
-        ConfigurationError: An argument is wrong: a base URL that is none or holds a password, an
-            unknown wire, a header or key with a line break, a budget that is none.
+        ConfigurationError: An argument is wrong: a base URL that is not one or holds a password, an
+            unknown wire, a header or key with a line break, a budget that is not one.
         TinkerError: The hosted service is meant and no usable credential was found.
 
     Example:

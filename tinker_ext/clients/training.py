@@ -149,7 +149,7 @@ def sampler_of_now(
     check_retry_config(retry_config)
     if name is not None:
         warnings.warn(
-            "`name` is ignored: these weights have none. Use save_weights_for_sampler.",
+            "`name` is ignored: these weights have no name. Use save_weights_for_sampler.",
             DeprecationWarning,
             stacklevel=4,
         )

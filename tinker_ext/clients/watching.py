@@ -68,7 +68,7 @@ def put_watchers(
         telemetry: On or off; None leaves it to the configuration.
 
     Raises:
-        ConfigurationError: The budget, the price table or the run log is none.
+        ConfigurationError: The budget, the price table or the run log cannot be used.
     """
     observers, watchers = workspace.server.observers, workspace.watchers
     _show_log(workspace.server.config.log_level)

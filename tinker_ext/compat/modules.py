@@ -46,7 +46,7 @@ def resolve(home: str) -> Any:
     return getattr(found, name) if name else found
 
 
-def furnish(module: ModuleType) -> None:
+def fill_module(module: ModuleType) -> None:
     """Give `module` the names of its table, each loaded when it is first read."""
     path = module.__name__
     names = _TABLES.get(path, {})
@@ -91,7 +91,7 @@ class _AliasLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__doc__ = f"Names of `{module.__name__}`, as tinker-ext has them."
-        furnish(module)
+        fill_module(module)
 
 
 class AliasFinder(MetaPathFinder):
@@ -119,4 +119,4 @@ def become_tinker(module: ModuleType) -> None:
     """Turn `module`, just imported as `tinker`, into the root of the stand-in."""
     if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, AliasFinder())
-    furnish(module)
+    fill_module(module)

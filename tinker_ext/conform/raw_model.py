@@ -48,7 +48,7 @@ class Answer:
             return None
 
     def object(self) -> dict[str, Any]:
-        """The body as a JSON object; fails the check when it is none."""
+        """The body as a JSON object; fails the check when it is not one."""
         value = self.json()
         if not isinstance(value, dict):
             fail(f"expected a JSON object, got {self}")

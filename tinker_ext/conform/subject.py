@@ -26,7 +26,7 @@ SEED = 7
 RANK = 8
 SHOWN = 300
 LEFT_BEHIND = 20
-"""Models in one session of a server that has no unload_model, as the hosted service has none."""
+"""Models in one session of a server that has no unload_model, as on the hosted service."""
 
 
 PREFIX = "/api/v1/"

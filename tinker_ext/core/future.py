@@ -25,7 +25,7 @@ _core_threads: set[int] = set()
 
 
 def after_fork() -> None:
-    """Renew what threads of the parent may have held; a child has none of them."""
+    """Renew what threads of the parent may have held; a child does not have them."""
     global _process
     _process += 1
     _core_threads.clear()

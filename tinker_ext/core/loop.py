@@ -219,7 +219,7 @@ class LoopThread:
         return self._loop
 
     def after_fork(self) -> None:
-        """Forget the parent's thread: a forked child has none of its threads."""
+        """Forget the parent's thread: a forked child does not have it."""
         _future.after_fork()
         self._lock = threading.Lock()
         self._loop = None

@@ -226,7 +226,7 @@ class Workspace:
             self.server.in_flight.discard(entry)
 
     async def dynamic_config(self) -> Mapping[str, Any]:
-        """Flags of client/dynamic_config; empty where the server has none."""
+        """Flags of client/dynamic_config; empty where the server lacks them."""
         return await self._dynamic.get()
 
     async def _ask_dynamic(self) -> Mapping[str, Any]:

@@ -60,7 +60,7 @@ class SharedLedger(Ledger):
 
     @property
     def cost(self) -> float | None:
-        """Money this client used; None without prices or when a model has none."""
+        """Money this client used; None without prices, also of one model."""
         return self._ended["cost"] if self.prices is not None and self._priced else None
 
     def hold(self, tokens: Tokens, model: str | None = None, operation: str = "") -> Hold:

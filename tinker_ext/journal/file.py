@@ -270,7 +270,7 @@ class JournalFile:
         return JournalError(f"The journal {self.path} cannot be {what}: {reason or error}.")
 
     def _open(self) -> int:
-        """Open the file that has the name, make it if there is none, and take it."""
+        """Open the file that has the name, make it if needed, and take it."""
         for _ in range(_OPENINGS):
             try:
                 fd = os.open(self._real, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)

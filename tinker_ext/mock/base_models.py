@@ -105,7 +105,7 @@ def tokenizer_file(place: str | None) -> Path:
     """Find the tokenizer.json a `--model NAME=PLACE` names.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no such model.
     """
     if place is None:
         return BYTES / "tokenizer.json"

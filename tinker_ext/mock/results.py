@@ -179,7 +179,7 @@ class SampleResult:
     """What asample gives.
 
     Attributes:
-        prompt_logprobs: One per prompt token, NaN where there is none.
+        prompt_logprobs: One per prompt token, NaN where it is missing.
         targets: Logprobs of the tokens asked for by `target_prompt_logprobs`.
         alternatives: Other tokens per position and their logprobs.
     """

@@ -22,7 +22,7 @@ VERSION = 1
 
 
 def newest(folder: Path) -> int:
-    """Return the number of the newest complete snapshot, 0 when there is none."""
+    """Return the number of the newest complete snapshot, 0 without one."""
     found = [int(p.name.partition("-")[2]) for p in folder.glob("snapshot-*") if _complete(p)]
     return max(found, default=0)
 

@@ -103,7 +103,7 @@ class Ledger:
 
     @property
     def cost(self) -> float | None:
-        """Money used; None without prices or when a model has none."""
+        """Money used; None without prices, also of one model."""
         used = self._used
         return used.cost if self.prices is not None and used.priced else None
 

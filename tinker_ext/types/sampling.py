@@ -94,7 +94,7 @@ class TopkLogprobs:
     logprobs: npt.NDArray[Any]
 
     def tolist(self) -> TopkList:
-        """For every position a list of (token id, logprob), or None where there is none."""
+        """For every position a list of (token id, logprob), or None where it is missing."""
         rows: TopkList = []
         for ids, values in zip(self.token_ids.tolist(), self.logprobs.tolist(), strict=True):
             row = [(i, v) for i, v in zip(ids, values, strict=True) if v > EMPTY_CELL]
@@ -276,7 +276,7 @@ class SampleResponse:
 
     @property
     def prompt_logprobs(self) -> list[float | None] | None:
-        """Log-probability of every prompt token; None in places the server has none for."""
+        """Log-probability of every prompt token; None where the server gave no value."""
         if self._prompt_logprobs_list is None and self.prompt_logprobs_np is not None:
             values = [None if v != v else v for v in self.prompt_logprobs_np.tolist()]
             object.__setattr__(self, "_prompt_logprobs_list", values)

@@ -215,7 +215,7 @@ class TensorData:
         return dense
 
     def to_dense(self, pad_value: int = 0) -> TensorData:
-        """The same tensor without sparse indices; itself when it has none."""
+        """The same tensor without sparse indices; itself when it is dense."""
         pad_value = _pad(pad_value)
         if not self.is_sparse:
             return self

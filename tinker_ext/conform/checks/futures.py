@@ -78,5 +78,5 @@ def failure(subject: Subject) -> str:
     failed = answer.object()
     expect(isinstance(failed.get("error"), str), f"a failed request has no error text: {answer}")
     category = failed.get("category")
-    expect(category in _CATEGORIES, f"category {category!r} is none of {_CATEGORIES}: {answer}")
+    expect(category in _CATEGORIES, f"category {category!r} is not one of {_CATEGORIES}: {answer}")
     return f"category {category}"

@@ -139,7 +139,7 @@ def check_settings(name: str, config: LossConfig) -> None:
     known = SETTINGS[name]
     unknown = sorted(set(config) - set(known))
     if unknown:
-        hint = f"known: {', '.join(known)}" if known else "it has none"
+        hint = f"known: {', '.join(known)}" if known else "it takes no settings"
         raise ValueError(f"loss_fn_config of {name} has no {unknown[0]!r}; {hint}")
 
 

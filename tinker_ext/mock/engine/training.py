@@ -125,7 +125,7 @@ class Adapter:
         return outputs
 
     def optim_step(self, params: OptimParams | None = None) -> dict[str, float]:
-        """Applies the pending gradient (zero if there is none), then clears it.
+        """Applies the pending gradient (zero without one), then clears it.
 
         Raises:
             ValueError: the gradient or the step is not finite; the gradient is dropped, weights

@@ -51,7 +51,7 @@ class Checkpoints:
         self._table[checkpoint.path] = checkpoint
 
     def find(self, path: str) -> Checkpoint | None:
-        """Return the checkpoint at a path, None when there is none."""
+        """Return the checkpoint at a path, None without one."""
         self._sweep()
         return self._table.get(path)
 
@@ -59,7 +59,7 @@ class Checkpoints:
         """Return the checkpoint at a path.
 
         Raises:
-            ValueError: There is none; the text says what to check.
+            ValueError: It does not exist; the text says what to check.
         """
         parse_path(path)
         found = self.find(path)
