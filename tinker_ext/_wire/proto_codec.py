@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
+from google.protobuf.message import DecodeError
 from tinker_proto import tinker_pb2 as pb
 
 from tinker_ext._wire.dialect import Wire
@@ -76,8 +77,6 @@ def encode_forward(
 
 def parse(message: Any, content: bytes) -> Any:
     """Parse protobuf bytes; garbage is a ValueError."""
-    from google.protobuf.message import DecodeError
-
     try:
         message.ParseFromString(content)
     except DecodeError as error:
