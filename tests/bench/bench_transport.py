@@ -80,13 +80,6 @@ async def ours(url: str, count: int) -> None:
     await connection.aclose()
 
 
-async def ours_under_httpx(url: str, count: int) -> None:
-    connection = Connection(url, None)
-    transport = connection.httpx_transport(Lane.SAMPLE)
-    async with httpx.AsyncClient(transport=transport, timeout=120) as client:
-        await through(client, url, count)
-
-
 async def stock_httpx(url: str, count: int) -> None:
     limits = httpx.Limits(max_connections=100, max_keepalive_connections=100)
     async with httpx.AsyncClient(limits=limits, timeout=120) as client:
@@ -131,7 +124,7 @@ def main() -> None:
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(send,), daemon=True)
     process.start()
     url = f"http://127.0.0.1:{receive.recv()}"
-    ways = {"ours": ours, "httpx on ours": ours_under_httpx, "stock httpx": stock_httpx}
+    ways = {"ours": ours, "stock httpx": stock_httpx}
     sniffio = importlib.util.find_spec("sniffio") is not None
     print(f"{os.cpu_count()} cores; httpx runs {'with' if sniffio else 'without'} sniffio")
     for count in options.samples:
