@@ -166,6 +166,7 @@ def with_fleet(clients: int, seconds: int, seed: int = 1) -> Trace:
                     str(i),
                     each.active,
                     DEMAND,
+                    each.active,
                     each.refusal and each.round == window.round,
                     each.level,
                     each.cap,

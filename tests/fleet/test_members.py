@@ -26,6 +26,9 @@ class Work:
     def counts(self):
         return self.in_flight, self.queued, self.most
 
+    def held(self):
+        return self.in_flight
+
     def changed(self):
         self.changes += 1
 
@@ -127,6 +130,7 @@ from tinker_ext.fleet.member import Member
 
 class Work:
     def counts(self): return 20, 500, 1000
+    def held(self): return 20
     def changed(self): pass
     def pause(self, seconds): pass
 

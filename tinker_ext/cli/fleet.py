@@ -111,7 +111,7 @@ def described(record: FleetRecord) -> dict[str, Any]:
     }
 
 
-_INTERNAL = {"round", "refusal", "level", "cap", "most", "demand", "active"}
+_INTERNAL = {"round", "refusal", "level", "held", "cap", "most", "demand", "active"}
 
 
 def _sum(record: FleetRecord) -> dict[str, float]:

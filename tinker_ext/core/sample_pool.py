@@ -334,6 +334,11 @@ class SamplePool:
         return len(self._in_flight)
 
     @property
+    def accepted(self) -> int:
+        """Samples in flight that the server has accepted; from any thread."""
+        return sum(sample.request_id is not None for sample in list(self._in_flight))
+
+    @property
     def queued(self) -> int:
         """Samples not sent yet."""
         return len(self._queue) + len(self._incoming)

@@ -112,6 +112,11 @@ class _Samples:
             most = min(most, link.dialect.config.sample_max_concurrent_requests)
         return samples.in_flight, samples.queued, most
 
+    def held(self) -> int:
+        """Samples in flight that the server has accepted."""
+        workspace = self._workspace()
+        return 0 if workspace is None else workspace.samples.accepted
+
     def changed(self) -> None:
         """There are more permits: start what waits."""
         workspace = self._workspace()

@@ -70,6 +70,9 @@ class Work(Protocol):
     def counts(self) -> tuple[int, int, int]:
         """Samples in flight, samples queued, and the most that may be in flight."""
 
+    def held(self) -> int:
+        """Samples in flight that the server has accepted."""
+
     def changed(self) -> None:
         """There are more permits: start what waits."""
 
@@ -234,7 +237,7 @@ class Member:
         self._refused += 1
         now = time.monotonic()
         if full and started > self._learned and not self._refusal:
-            self._level = max(0, self._active(self._work.counts()[0]) - 1)
+            self._level = self._work.held()
             self._refusal = True
             self._wake.set()
             if self._down:
@@ -340,6 +343,7 @@ class Member:
                 "run": self._run,
                 "version": __version__,
                 "in_flight": in_flight,
+                "held": self._work.held(),
                 "queued": queued,
                 "demand": demand,
                 "most": most,
@@ -368,6 +372,7 @@ class Member:
                 id=member.id,
                 active=member.facts["active"],
                 demand=member.facts["demand"],
+                held=member.facts["held"],
                 refused=member.facts["refusal"] and member.facts["round"] == window.round,
                 level=member.facts["level"],
                 cap=member.facts["cap"],

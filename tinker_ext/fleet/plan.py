@@ -97,6 +97,7 @@ class Row:
         id: The member.
         active: Requests it has sent or is sending; a refused one that waits is not among them.
         demand: The same and all that wait.
+        held: Requests the server has accepted and not finished.
         refused: Whether a request of the current round was refused since its last report.
         level: Requests the server held for it when the first one was refused.
         cap: Permits it has now.
@@ -107,6 +108,7 @@ class Row:
     id: str
     active: int
     demand: int
+    held: int
     refused: bool = False
     level: int = 0
     cap: int = 0
@@ -145,7 +147,7 @@ def plan(window: Window, rows: Sequence[Row], now: float, pause: float, cap: int
 def _move(window: Window, rows: Sequence[Row], now: float, pause: float, accepted: int) -> None:
     before = window.size
     if any(row.refused for row in rows):
-        taken = sum(row.level if row.refused else row.active for row in rows)
+        taken = sum(row.level if row.refused else row.held for row in rows)
         # Requests from before the last cut may still fill the server: that says nothing new.
         if now < window.since or taken > before:
             return
@@ -158,14 +160,17 @@ def _move(window: Window, rows: Sequence[Row], now: float, pause: float, accepte
     if pause > 0 or active < 0.85 * min(before, sum(max(row.cap, row.active) for row in rows)):
         window.since = max(window.since, now + pause)
         return
-    # Nor does what was sent and not answered yet.
+    # Nor does what was sent and not answered yet: the server holds it, or has done it all twice.
     full = 0.95 if window.phase == "grow" else 0.75
-    if active < full * int(before) or accepted - window.taken < before - window.low:
+    if active < full * int(before):
+        return
+    held = sum(row.held for row in rows)
+    if held < 0.95 * int(before) and accepted - window.taken < 2 * before:
         return
     quiet = now - window.since
     if window.phase == "grow":
         # Large fleets plan less often, and double at most.
-        often = max(1.0, (now - window.planned) / plan_seconds(1))
+        often = min(4.0, max(1.0, (now - window.planned) / plan_seconds(1)))
         window.size, window.low = before * min(2.0, (1 + GROWTH) ** often), before
     elif window.phase == "search" and quiet >= SETTLE_SECONDS:
         window.low, window.since = before, now
@@ -183,9 +188,9 @@ def _cut(window: Window, taken: float) -> None:
     less = max(1.0, size - max(1.0, PRECISION * size))
     if window.phase == "grow":
         # Reports are older than the growth. Where they add up to less than what was taken before,
-        # the limit lies somewhere above; otherwise they are the limit, give or take one percent.
+        # the limit lies somewhere above; otherwise they are the limit.
         window.phase, window.step = "hold" if taken >= window.low else "search", PRECISION
-        window.size = min(less, max(taken * (1 - PRECISION / 2), window.low * 0.8))
+        window.size = min(less, max(taken, window.low * 0.8))
     elif window.phase == "search":
         if window.step > 2 * PRECISION:
             window.hold = HOLD_SECONDS
