@@ -329,7 +329,8 @@ class Twinkle(Process):
                     f"/api/v1/model/{MODEL}",
                     "ModelManagement",
                     backend="transformers",
-                    max_loras=32,
+                    # Unloading gives no place back, and the suite makes some ninety models.
+                    max_loras=120,
                     **on_cpu("model"),
                 ),
                 part(

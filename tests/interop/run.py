@@ -108,6 +108,7 @@ def examine(server: engines.Process | engines.SkyRL, traits: engines.Traits) -> 
     report = run(
         server.url,
         api_key=engines.KEY,
+        default_headers_overrides=dict(traits.headers),
         on_result=lambda r: print(f"     {r.outcome:<8} {r.name}", flush=True),
     )
     (publish.REPORTS / f"{traits.name}.json").write_text(report.to_json() + "\n")

@@ -21,6 +21,10 @@ class Absent(Exception):
     """The server does not offer the feature; the text says how it shows."""
 
 
+class Unjudged(Exception):
+    """Nothing can be said about the server; the text says what was in the way."""
+
+
 @attrs.frozen
 class Check:
     """One check.

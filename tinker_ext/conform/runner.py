@@ -16,7 +16,7 @@ from tinker_ext.clients.service import ServiceClient
 from tinker_ext.config import Config
 from tinker_ext.conform.consequences import consequence
 from tinker_ext.conform.preflight import CannotJudge, look
-from tinker_ext.conform.registry import CHECKS, Absent, Check, Failed
+from tinker_ext.conform.registry import CHECKS, Absent, Check, Failed, Unjudged
 from tinker_ext.conform.report import ABSENT, FAIL, PASS, UNJUDGED, Report, Result
 from tinker_ext.conform.subject import Subject
 from tinker_ext.errors import (
@@ -149,7 +149,7 @@ def _check_wires(subject: Subject) -> None:
             refused = model.refusals()
     except (Absent, TinkerError):
         return  # each check will say what is wrong
-    except Failed as failure:
+    except (Failed, Unjudged) as failure:
         raise CannotJudge(
             f"{subject.workspace.server.base_url} makes no model to try things on: {failure}"
         ) from None
@@ -196,6 +196,8 @@ def _outcome(check: Check, subject: Subject) -> Result:
         outcome, evidence = ABSENT, str(missing)
     except FeatureMissingError as missing:
         outcome, evidence = ABSENT, str(missing)
+    except Unjudged as reason:
+        outcome, evidence = UNJUDGED, str(reason)
     except Failed as failure:
         outcome, evidence = FAIL, str(failure)
     except APIConnectionError as error:

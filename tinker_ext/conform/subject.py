@@ -15,10 +15,10 @@ from tinker_ext.clients.rest import RestClient
 from tinker_ext.clients.service import ServiceClient
 from tinker_ext.conform.data import PROMPT, datum
 from tinker_ext.conform.raw_model import Answer, RawModel
-from tinker_ext.conform.registry import absent, fail
+from tinker_ext.conform.registry import Unjudged, absent, fail
 from tinker_ext.conform.trial import PROBES, Trial
 from tinker_ext.core.workspace import Workspace
-from tinker_ext.errors import TinkerError
+from tinker_ext.errors import RequestFailedError, TinkerError
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.sampling import SamplingParams
 
@@ -150,7 +150,12 @@ class Subject:
     @contextlib.contextmanager
     def trial(self, seed: int = SEED) -> Iterator[Trial]:
         """A fresh model, driven by our client and unloaded afterwards."""
-        client = self.service.create_lora_training_client(self.base_model, rank=RANK, seed=seed)
+        try:
+            client = self.service.create_lora_training_client(self.base_model, rank=RANK, seed=seed)
+        except RequestFailedError as error:
+            raise Unjudged(
+                f"no model could be made to try this on: {str(error)[-SHOWN:]}"
+            ) from None
         with self.adopted(Trial(client)) as trial:
             yield trial
 
@@ -185,7 +190,7 @@ class Subject:
         made = self.result(answer)
         model_id = made.get("model_id")
         if not model_id:
-            fail(f"create_model gave no model_id: {str(made)[-SHOWN:]}")
+            raise Unjudged(f"no model could be made to try this on: {str(made)[-SHOWN:]}")
         model = RawModel(self, str(model_id))
         try:
             yield model
