@@ -263,3 +263,32 @@ def test_a_stand_in_for_a_model_is_not_judged_by_its_numbers():
     assert outcomes == {"loss.sum": "unjudged", "loss.ppo": "unjudged", "seq.conflict": "pass"}
     assert "the same log-probability" in report.of("unjudged")[0].evidence
     assert report.exit_code == 3
+
+
+def test_a_server_without_room_for_a_model_is_not_judged():
+    """F33, M47: create_model that fails later on is no evidence about the check that needed it."""
+
+    class Full(httpx.ASGITransport):
+        made = 0
+
+        async def handle_async_request(self, request):
+            reply = await super().handle_async_request(request)
+            body = json.loads(await reply.aread() or b"null")
+            if isinstance(body, dict) and body.get("type") == "create_model":
+                Full.made += 1
+                if Full.made > 1:  # the first one is the first look's
+                    return httpx.Response(200, json={"error": "no slot left", "category": "server"})
+            return httpx.Response(reply.status_code, headers=reply.headers, content=reply.content)
+
+    app = create_app(Settings(inline_engine=True, wire="json"))
+    report = run(
+        f"http://server-{next(NUMBERS)}",
+        ["loss.sum", "seq.conflict", "service.healthz"],
+        api_key="tml-test",
+        patience=20.0,
+        transport=Full(app),
+    )
+    app.close()
+    assert [r.outcome for r in report.results] == ["pass", "unjudged", "unjudged"]
+    assert "no slot left" in report.results[1].evidence
+    assert report.exit_code == 3
