@@ -7,6 +7,7 @@ import pytest
 
 from docs._tools import snippets
 from tinker_ext._extras import APART, NEEDS, PUBLISHED
+from tinker_ext._version import __version__
 
 ROOT = snippets.HERE.parents[1]
 TEXTS = [
@@ -46,3 +47,9 @@ def test_the_extras_are_what_the_hints_name():
 def test_the_page_lists_every_extra(extra):
     """M39: what can be chosen, and what it is for."""
     assert f"`{extra}`" in (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+
+
+def test_the_wheel_is_the_one_that_is_built():
+    """M51: the name that people copy is that of this version."""
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    assert f"tinker_ext-{__version__}-py3-none-any.whl" in page
