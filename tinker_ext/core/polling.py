@@ -263,7 +263,6 @@ class _Poll(Attempts):
     """One wait: how often it asked, what it heard, how long to pause."""
 
     __slots__ = (
-        "_asked",
         "_broken",
         "_elsewhere_since",
         "_failure",
@@ -300,7 +299,6 @@ class _Poll(Attempts):
         self._server = server
         self._op = op
         self._request_id = request_id
-        self._asked = dumps(request_id)
         self._roundtrip = roundtrip
         dialect = server.dialect
         self._metadata_only = (
@@ -346,7 +344,8 @@ class _Poll(Attempts):
             operation=self.operation,
             method="POST",
             path=api.RETRIEVE_FUTURE.path,
-            content=(_ASK_SIZE if self._metadata_only else _ASK) % self._asked,
+            # Written for each poll: what orjson gives back keeps 4 KB, and thousands wait here.
+            content=(_ASK_SIZE if self._metadata_only else _ASK) % dumps(self._request_id),
             headers=headers,
             lane=self.lane,
             timeout=min(self._server.config.poll_timeout, left),
