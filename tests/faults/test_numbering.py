@@ -303,3 +303,23 @@ def test_a_model_whose_answer_was_lost_where_repeats_are_refused():
     assert seconds < 60
     assert len(posts) < 10
     assert {post.body["model_seq_id"] for post in posts} == {0, 1}
+
+
+def test_the_parts_behind_a_lost_one_go_on():
+    """M20 F13: the server has part 1 and refuses to repeat its answer; 2 and 3 are sent as well."""
+
+    async def scenario():
+        app = server(seq="strict")
+        network = Scripted(app, lose("forward_backward"))
+        async with client(network, wire="json", config=Config(chunk_datums=1)) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=1)
+            batch = [datum(first=i) for i in (1, 2, 3)]
+            future = await training.forward_backward_async(batch, "cross_entropy")
+            with pytest.raises(UnsafeToRetryError) as caught:
+                await future
+            return str(caught.value), effects(app, training.model_id)
+
+    said, done = run(scenario)
+    assert done == ["forward_backward"] * 3
+    assert "1, 2, 3" in said
+    assert "do not submit it again" in said

@@ -160,3 +160,12 @@ def test_a_poll_that_hangs_ends_at_the_deadline():
             return asyncio.get_running_loop().time() - began
 
     assert run(scenario) <= 5.1
+
+
+@pytest.mark.parametrize("answer", [page, lambda status: reply(status, {"detail": "busy"})])
+@pytest.mark.parametrize("call", [_step, _sample])
+def test_a_passing_409_at_a_poll(call, answer):
+    """F4 M20: a gateway's 409 is asked again; only one that stays is the server's answer."""
+    end, seconds, _ = polled(lambda n: answer(409) if n <= 2 else None, call)
+    assert not isinstance(end, BaseException), end
+    assert seconds < 60

@@ -146,11 +146,12 @@ def boolean(file: _File, node: ast.AST) -> Iterator[Bug]:
 
 
 def constant(file: _File, node: ast.AST) -> Iterator[Bug]:
-    """Another number."""
+    """Another number: the next one, or twice a large one, whose neighbour means the same."""
     if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
         return
     if isinstance(node.value, int):
-        yield file.bug(node, "constant", str(node.value + 1))
+        other = node.value + 1 if abs(node.value) <= 16 else node.value * 2
+        yield file.bug(node, "constant", str(other))
     elif isinstance(node.value, float):
         yield file.bug(node, "constant", repr(node.value * 2 or 1.0))
 
@@ -212,7 +213,8 @@ def wider_except(file: _File, node: ast.AST) -> Iterator[Bug]:
     if was not in ("Exception", "BaseException"):
         start, end = file.span(node.type)
         line = node.lineno
-        yield Bug(file.path, line, line, "wider except", start, end, "Exception", was)
+        wider = "BaseException" if "Exit" in was or "Exception)" in was else "Exception"
+        yield Bug(file.path, line, line, "wider except", start, end, wider, was)
 
 
 OPERATORS: tuple[Operator, ...] = (

@@ -95,8 +95,8 @@ RULES: Mapping[RetryRule, Rule] = {
     # 402 and 429 are refusals, so the work was not begun; a 5xx or 408 may come after the effect.
     RetryRule.UNSAFE: Rule(statuses.REFUSED_FOR_NOW, server_errors=False, lost=False),
     RetryRule.FINAL409: Rule(frozenset({402, 408, 429})),
-    # 409 to a poll is the server's answer: it refused the request that the poll asks about.
-    RetryRule.POLL: Rule(statuses.REFUSED_FOR_NOW, answers=frozenset({408})),
+    # A 409 to a poll that stays is the server's answer: it refused what the poll asks about.
+    RetryRule.POLL: Rule(frozenset({402, 409, 429}), answers=frozenset({408})),
     RetryRule.ONCE: Rule(server_errors=False, lost=False, never=True),
 }
 

@@ -116,7 +116,7 @@ def parse(op: Operation[Any, Any], reply: Reply, request_id: str) -> Outcome:
 
     Args:
         op: The operation whose result is awaited.
-        reply: A reply with a status below 500 that is not a refusal for now (402, 429).
+        reply: A reply with a status below 500 that is no refusal for now (402, 409, 429).
         request_id: The future asked for.
 
     Returns:
@@ -364,9 +364,9 @@ class _Poll(Attempts):
                 return Retry(0.0, "pending")
             return self.by_table(None, error)
         status = reply.status
-        if statuses.failed(status) or status in statuses.REFUSED_FOR_NOW:
+        if statuses.failed(status) or status in statuses.REFUSED_FOR_NOW | {statuses.CONFLICT}:
             return self.by_table(reply, None)
-        self._failures = 0
+        self._failures = self._conflicts = 0
         if reply.elapsed >= HELD_SECONDS:
             self._pace = FIRST_PACE_SECONDS
         elif self._entry.attempt > 1:

@@ -112,6 +112,7 @@ class QueuedCall:
         "dropped",
         "entry",
         "error",
+        "goes_on",
         "left",
         "makers",
         "requests",
@@ -131,6 +132,8 @@ class QueuedCall:
         self.left = 0
         self.error: BaseException | None = None
         """Why one part failed, while the answers to the others are awaited."""
+        self.goes_on = False
+        """The server has the part whose answer was lost, so those behind it are sent as well."""
         self.timer: asyncio.TimerHandle | None = None
 
 
@@ -582,7 +585,7 @@ class TrainingQueue:
         call.left = len(call.makers)
         call.values = [None] * call.left
         for index, make in enumerate(call.makers):
-            if call.error is not None:
+            if call.error is not None and not call.goes_on:
                 break  # an earlier part was refused, and the caller is told which were not
             request = self._start(call, index, make)
             ahead = self._ahead
@@ -622,6 +625,7 @@ class TrainingQueue:
                 self._end(call, error=call.entry.cut_off(asyncio.get_running_loop().time()))
             return
         except ConflictError as error:
+            call.goes_on = request.accepted and call.error is None
             self._fail(call, _has_number(error, request) if request.accepted else error)
             return
         except TinkerError as error:
@@ -662,6 +666,8 @@ class TrainingQueue:
             return
         if any(not request.answered.done() for request in call.requests):
             return
+        if call.goes_on and len(call.requests) < len(call.makers or ()):
+            return
         if isinstance(call.error, TinkerError) and len(call.makers or ()) > 1:
             self._list_parts(call, call.error)
         self._end(call, error=call.error)
@@ -681,7 +687,7 @@ class TrainingQueue:
             f" Of the {parts} parts of this call the server has accepted {names} (seq_id "
             f"{numbers}), which take effect."
         )
-        if not any(request in self._unsettled for request in call.requests):
+        if len(took) < parts and not any(each in self._unsettled for each in call.requests):
             error.hint = (
                 "Submit only the parts that were not accepted, or go back to the last checkpoint; "
                 "the whole call again would count the accepted ones twice."
@@ -825,11 +831,16 @@ class TrainingQueue:
 
     def _failed(self, request: NumberedRequest, error: BaseException) -> BaseException:
         """Decide what becomes of the number of a failed request, and which error to show."""
+        if request.call is not None:
+            request.call.goes_on = False
         if isinstance(error, ConflictError) and (self.resends or request.reached):
             # The server has the number, so it is neither used again nor filled.
             dialect = self.server.dialect
             if dialect is not None and dialect.repeats_answers:
                 return error
+            request.accepted = True
+            if request.call is not None:
+                request.call.goes_on = True
             request.settle(True)  # the parts behind it go on
             return _has_number(error, request)
         if isinstance(error, APIResponseValidationError):

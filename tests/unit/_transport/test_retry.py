@@ -106,7 +106,7 @@ def expected(rule: RetryRule, status: int, kind: str, attempt: int, jitter: floa
             "dedupe": {402, 408, 409, 429},
             "unsafe": {402, 429},
             "final409": {402, 408, 429},
-            "poll": {402, 429},
+            "poll": {402, 409, 429},
         }[rule.value]
         if status >= 500 and rule == "unsafe":
             return "fail"
