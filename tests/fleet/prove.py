@@ -245,7 +245,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--limit", type=int, help="what the server takes; 8 a process by default")
     parser.add_argument("--latency", type=float, default=2.0, help="seconds a sample takes")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of the first scenario")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of the first scenario")
     parser.add_argument("--outage", type=float, default=20.0, help="seconds without a store")
     parser.add_argument("--redis", action="store_true", help="only on Redis")
     parser.add_argument("--sqlite", action="store_true", help="only on SQLite")
