@@ -18,13 +18,16 @@ from typing import TYPE_CHECKING, Any
 from tinker_ext._version import __version__
 
 if TYPE_CHECKING:
+    from httpx import Timeout
+
     from tinker_ext import auth, compat, errors, mock, types
     from tinker_ext.clients.admin import AdminClient
-    from tinker_ext.clients.losses import LossHandle
+    from tinker_ext.clients.losses import LossHandle, PerDatumLossFn
     from tinker_ext.clients.rest import RestClient
     from tinker_ext.clients.sampling import SamplingClient
     from tinker_ext.clients.service import ServiceClient
     from tinker_ext.clients.training import TrainingClient
+    from tinker_ext.compat.constants import RequestOptions
     from tinker_ext.config import Config
     from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
     from tinker_ext.core.retry_config import RetryConfig
@@ -82,11 +85,13 @@ if TYPE_CHECKING:
         ModelInput,
         ModelInputChunk,
         OptimParams,
+        OptimStepRequest,
         OptimStepResponse,
         ParsedCheckpointTinkerPath,
         PromptProvenanceSpan,
         SampledProvenanceSpan,
         SampledSequence,
+        SampleRequest,
         SampleResponse,
         SamplingParams,
         StopReason,
@@ -139,16 +144,20 @@ __all__ = [
     "ModelInputChunk",
     "NotFoundError",
     "OptimParams",
+    "OptimStepRequest",
     "OptimStepResponse",
     "ParsedCheckpointTinkerPath",
+    "PerDatumLossFn",
     "PermissionDeniedError",
     "PromptProvenanceSpan",
     "RateLimitError",
     "RequestFailedError",
+    "RequestOptions",
     "RestClient",
     "RetryConfig",
     "Run",
     "SampleLog",
+    "SampleRequest",
     "SampleResponse",
     "SampledProvenanceSpan",
     "SampledSequence",
@@ -160,6 +169,7 @@ __all__ = [
     "StopReason",
     "TensorData",
     "TensorDtype",
+    "Timeout",
     "TinkerError",
     "TokenizerError",
     "TrainingClient",
@@ -185,6 +195,8 @@ _HOMES = {
     "AwaitableConcurrentFuture": "core.future",
     "Config": "config",
     "LossHandle": "clients.losses",
+    "PerDatumLossFn": "clients.losses",
+    "RequestOptions": "compat.constants",
     "RestClient": "clients.rest",
     "RetryConfig": "core.retry_config",
     "Run": "runs",
@@ -201,6 +213,8 @@ def __getattr__(name: str) -> Any:
     """Load the module that owns `name` and keep the name here for the next read."""
     if name in _SUBMODULES:
         value: Any = import_module(f"tinker_ext.{name}")
+    elif name == "Timeout":
+        value = import_module("httpx").Timeout
     elif name in __all__:
         home = _HOMES.get(name, "errors" if name.endswith(("Error", "Warning")) else "types")
         value = getattr(import_module(f"tinker_ext.{home}"), name)

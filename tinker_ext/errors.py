@@ -30,7 +30,8 @@ TinkerError                          everything this package raises on purpose
 ├── ClientClosedError                used after close                 (also a RuntimeError)
 │   └── SessionEndedError            the server ended the session
 ├── InvalidInputError                a bad argument, found before sending (also a ValueError)
-│   └── UnknownKeyError              a name that is not in the list (also a KeyError)
+│   ├── UnknownKeyError              a name that is not in the list (also a KeyError)
+│   └── WrongTypeError               a value of another type        (also a TypeError)
 ├── ConfigurationError               a bad setting or a missing key   (also a ValueError)
 ├── TokenizerError                   no tokenizer could be loaded
 └── DownloadError                    a checkpoint could not be fetched
@@ -170,13 +171,15 @@ class APIError(TinkerError):
 class _ResponseError(APIError):
     """An error that keeps the response it was made from, live or as plain parts."""
 
+    status_code: int
+
     def __init__(
         self, message: str, response: httpx.Response | ReplyParts, body: object | None
     ) -> None:
         super().__init__(message, None, body=body)
         self._response = response
         self._request = request_of(response)
-        self.status_code: int = (
+        self.status_code = (
             response.status if isinstance(response, ReplyParts) else response.status_code
         )
         self.request_id = response.headers.get("x-request-id")
@@ -244,60 +247,70 @@ class APIStatusError(_ResponseError):
 class BadRequestError(APIStatusError):
     """400: the server refused the content of the request."""
 
+    status_code: int = 400
     default_hint = "The request itself is wrong; sending it again will not help."
 
 
 class AuthenticationError(APIStatusError):
     """401: no credential, or one the server does not know."""
 
+    status_code: int = 401
     default_hint = "Check TINKER_API_KEY (or TINKER_CREDENTIAL_CMD) and that it fits the base URL."
 
 
 class BillingError(APIStatusError):
     """402: the account cannot pay for this now."""
 
+    status_code: int = 402
     default_hint = "Add funds or raise the spending limit; waiting requests then continue."
 
 
 class PermissionDeniedError(APIStatusError):
     """403: the credential is known but not allowed to do this."""
 
+    status_code: int = 403
     default_hint = "Ask the owner of the run or project for access."
 
 
 class NotFoundError(APIStatusError):
     """404: no such object, or this server has no such endpoint."""
 
+    status_code: int = 404
     default_hint = "Check the id or path; an older server may lack the endpoint."
 
 
 class ServerTimeoutError(APIStatusError):
     """408: the server gave up waiting."""
 
+    status_code: int = 408
     default_hint = "The server was busy; try again."
 
 
 class ConflictError(APIStatusError):
     """409: the request contradicts what the server already has."""
 
+    status_code: int = 409
     default_hint = "Another request with the same number or name arrived first."
 
 
 class GoneError(APIStatusError):
     """410: it existed, and the server has let it go."""
 
+    status_code: int = 410
     default_hint = "The session or result has ended; create a new one."
 
 
 class UnprocessableEntityError(APIStatusError):
     """422: well-formed, but not acceptable."""
 
+    status_code: int = 422
     default_hint = "A field has a value the server does not accept; see the body."
 
 
 class RateLimitError(APIStatusError):
     """429: too many requests."""
 
+    status_code: int = 429
     default_hint = "Send less at once, or wait for the time the server names."
 
 
@@ -438,6 +451,10 @@ class InvalidInputError(TinkerError, ValueError):
 
 class UnknownKeyError(InvalidInputError, KeyError):
     """A name that is not in a closed list; the message shows the list."""
+
+
+class WrongTypeError(InvalidInputError, TypeError):
+    """A value of another type, where the official SDK raises `TypeError`."""
 
 
 class ConfigurationError(TinkerError, ValueError):

@@ -156,7 +156,7 @@ def test_copies_from_pickles_and_handles_join_and_keep_their_settings():
             assert unpickled._holder.session._heartbeat is not None
         finally:
             for holder in {unpickled._holder, handled._holder}:
-                holder.runtime.submit(holder.close("success")).result(10)
+                holder.close("success").result(10)
                 holder.release()
 
 

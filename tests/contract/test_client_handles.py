@@ -60,7 +60,7 @@ def server(keys):
 def end(*clients):
     for holder in {each._holder for each in clients}:
         if not holder.closed:
-            holder.runtime.submit(holder.close("success")).result(10)
+            holder.close("success").result(10)
             holder.release()
 
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import attrs
 import httpx
@@ -158,12 +158,19 @@ class Connection:
             deadline = asyncio.get_running_loop().time() + self.timing.window
         return Attempts(call.operation, call.lane, call.retry, deadline, self.timing, self.rng)
 
-    async def exchange(self, call: Call, *, deadline: float | None = None) -> Reply:
+    async def exchange(
+        self,
+        call: Call,
+        *,
+        deadline: float | None = None,
+        ask_unpaid: Callable[[], Awaitable[Timing]] | None = None,
+    ) -> Reply:
         """Send a call by its row of the table until there is an answer.
 
         Args:
             call: What to send; every attempt has the same body and idempotency key.
             deadline: Loop time after which nothing more is tried; by default 300 s from now.
+            ask_unpaid: Asked at the first 402 how long such a status is waited out.
 
         Returns:
             A 2xx reply (or a status the call's rule counts as an answer).
@@ -175,6 +182,7 @@ class Connection:
         """
         call = self._with_key(call)
         attempts = self.attempts(call, deadline)
+        attempts.ask_unpaid = ask_unpaid
         await self.send(attempts, lambda: call)
         return self.conclude(call, attempts)
 

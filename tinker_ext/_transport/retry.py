@@ -356,6 +356,8 @@ class Attempts:
         self.sent = False
         self.owner: Owner | None = None
         """The call in flight that it is sent for; told when it is sent again."""
+        self.ask_unpaid: Callable[[], Awaitable[Timing]] | None = None
+        """Asked at the first 402 how long the server lets clients wait for money."""
         self._failures = self._conflicts = 0
         self._billed_until: float | None = None
 
@@ -369,6 +371,9 @@ class Attempts:
 
     async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
         """Decide what follows from one attempt."""
+        if self.ask_unpaid and reply is not None and reply.status == statuses.UNPAID:
+            ask, self.ask_unpaid = self.ask_unpaid, None
+            self.timing = await ask()
         return self.by_table(reply, error)
 
     # -- the table -------------------------------------------------------------------------

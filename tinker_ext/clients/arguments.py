@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,12 @@ def loss_function(
     """The function behind a custom loss; raises for anything that is not one."""
     if backend not in ("auto", "torch", "numpy"):
         raise InvalidInputError(f"backend must be 'auto', 'torch' or 'numpy', not {backend!r}.")
+    if loss_type_input is not None:
+        warnings.warn(
+            "`loss_type_input` has no effect, since a loss always gets logprobs; leave it out.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
     if loss_type_input not in (None, "logprobs"):
         raise InvalidInputError(f"loss_type_input must be 'logprobs', not {loss_type_input!r}.")
     if isinstance(loss_fn, LossHandle):

@@ -83,7 +83,7 @@ def _retired(workspace: Workspace) -> bool:
 
 async def _close(workspace: Workspace, status: str, detail: str | None) -> None:
     try:
-        await workspace.close(status, detail)
+        await workspace.end(status, detail)
     finally:
         workspace.release()
 

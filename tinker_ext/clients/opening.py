@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -181,18 +182,33 @@ def _check_headers(headers: Mapping[str, str]) -> None:
         encode_header(name, Concealed(value))
 
 
+def stands_in() -> bool:
+    """Whether this process uses us as `tinker`, so that warnings are those of the official SDK."""
+    return getattr(sys.modules.get("tinker"), "__emulated_by__", None) == "tinker_ext"
+
+
 def older_arguments(
     kwargs: Mapping[str, Any], headers: Mapping[str, str] | None, config: Config | None
 ) -> tuple[dict[str, str], Config | None]:
     """Take over what clients of the first era were given, with a warning.
 
     Raises:
-        TypeError: There is no such argument.
+        TypeError: There is no such argument. Under compat it is ignored with a warning, as by the
+            official SDK.
         ConfigurationError: The headers are no mapping.
     """
     unknown = sorted(set(kwargs) - _OURS - _OLD)
-    if unknown:
-        raise TypeError(f"ServiceClient has no argument {', '.join(unknown)}")
+    if unknown and stands_in():
+        warnings.warn(
+            f"ServiceClient ignores arguments it does not know: {', '.join(unknown)}.",
+            FutureWarning,
+            stacklevel=3,
+        )
+    elif unknown:
+        raise TypeError(
+            f"ServiceClient has no argument {', '.join(unknown)}; help(ServiceClient) lists those "
+            "it has"
+        )
     for name, given in (
         ("default_headers_overrides", headers),
         ("default_headers", kwargs.get("default_headers")),

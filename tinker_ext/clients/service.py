@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
@@ -28,7 +29,7 @@ from tinker_ext.clients.arguments import (
 from tinker_ext.clients.handles import trust
 from tinker_ext.clients.journaling import Resumption
 from tinker_ext.clients.losses import LossHandle, LossRegistry, PerDatumLossFn
-from tinker_ext.clients.opening import concealed, older_arguments, open_workspace
+from tinker_ext.clients.opening import concealed, older_arguments, open_workspace, stands_in
 from tinker_ext.clients.rest import RestClient, copy_weights
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.training import TrainingClient
@@ -434,7 +435,17 @@ class ServiceClient:
     # -- other -----------------------------------------------------------------------------
 
     def create_rest_client(self) -> RestClient:
-        """A client for runs, checkpoints and sessions on the same server."""
+        """A client for runs, checkpoints and sessions on the same server.
+
+        Under compat it warns as the official SDK does, which wants `RestClient()` instead.
+        """
+        if stands_in():
+            warnings.warn(
+                "create_rest_client() is deprecated in the official SDK; make a RestClient() with "
+                "the same base_url and api_key instead.",
+                FutureWarning,
+                stacklevel=2,
+            )
         return RestClient(self._workspace)
 
     def create_custom_loss(

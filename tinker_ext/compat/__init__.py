@@ -29,6 +29,7 @@ from pathlib import Path
 
 __all__ = ["EMULATED_VERSION", "directory", "install"]
 
+EMULATED_TITLE = "tinker"
 EMULATED_VERSION = "0.36.0"
 """The release of the official SDK whose names, signatures and defaults are offered."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import attrs
+
 from tinker_ext import auth
 from tinker_ext.config import HOSTED_BASE_URL
 from tinker_ext.credentials import origin_of
@@ -38,6 +40,9 @@ def raise_if_tinker_not_accessible() -> None:
 
     try:
         with ServiceClient() as client:
+            # One request, so that a refusal is an error and not a wait.
+            server = client.holder.server
+            server.config = attrs.evolve(server.config, retry_attempts=1)
             client.get_server_capabilities()
     except TinkerError:
         raise

@@ -31,6 +31,13 @@ class QueueStateObserver(ABC):
     ) -> None:
         """Called with the new state and the server's reason, if it gave one."""
 
+    @classmethod
+    def __subclasshook__(cls, subclass: type) -> Any:
+        # SamplingClient has the method, as in the official SDK, and knows nothing of this module.
+        if cls is not QueueStateObserver:
+            return NotImplemented
+        return callable(getattr(subclass, "on_queue_state_change", None)) or NotImplemented
+
 
 class QueueStateLogger(QueueStateObserver):
     """Logs waiting at most once a minute, and never the state `active`."""

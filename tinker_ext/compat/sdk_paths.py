@@ -31,8 +31,8 @@ SDK_PATHS = {
         MAX_RETRY_DELAY
     """,
     "tinker._exceptions": ERRORS,
-    "tinker._types": "NOT_GIVEN NotGiven Omit RequestOptions Timeout",
-    "tinker._version": "",
+    "tinker._types": "NOT_GIVEN NoneType NotGiven Omit RequestOptions Timeout",
+    "tinker._version": "__title__ __version__",
     "tinker.auth": "get_tinker_token raise_if_tinker_not_accessible tinker_has_credentials",
     "tinker.lib.api_future_impl": "APIFuture QueueState QueueStateObserver RetryableException",
     "tinker.lib.chunked_fwdbwd_helpers": "combine_fwd_bwd_output_results",
@@ -79,6 +79,11 @@ _HOMES = {
         DEFAULT_CONNECTION_LIMITS DEFAULT_MAX_RETRIES DEFAULT_TIMEOUT INITIAL_RETRY_DELAY
         MAX_RETRY_DELAY NOT_GIVEN NotGiven Omit RequestOptions
     """,
+    "tinker_ext.compat.console_urls": """
+        api_key_console_url checkpoint_console_url checkpoint_playground_url
+        new_api_key_console_url session_console_url sessions_console_url
+        training_run_console_url
+    """,
     "tinker_ext.compat.queueing": """
         QueueStateLogger QueueStateObserver RetryHandler is_retryable_status_code is_user_error
     """,
@@ -90,15 +95,11 @@ ALIASES = {name: f"{home}:{name}" for home, names in _HOMES.items() for name in 
     "SamplingClient": "tinker_ext.clients.sampling:SamplingClient",
     "ServiceClient": "tinker_ext.clients.service:ServiceClient",
     "TrainingClient": "tinker_ext.clients.training:TrainingClient",
+    "NoneType": "types:NoneType",
     "Timeout": "httpx:Timeout",
-    "api_key_console_url": "tinker_ext.paths:key_url",
-    "checkpoint_console_url": "tinker_ext.paths:checkpoint_url",
-    "checkpoint_playground_url": "tinker_ext.paths:playground_url",
+    "__title__": "tinker_ext.compat:EMULATED_TITLE",
+    "__version__": "tinker_ext.compat:EMULATED_VERSION",
     "combine_fwd_bwd_output_results": "tinker_ext.batch.merge:merge",
-    "new_api_key_console_url": "tinker_ext.paths:new_key_url",
-    "session_console_url": "tinker_ext.paths:session_url",
-    "sessions_console_url": "tinker_ext.paths:sessions_url",
-    "training_run_console_url": "tinker_ext.paths:training_run_url",
 }
 
 DROPPED = {

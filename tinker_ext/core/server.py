@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -36,6 +37,7 @@ from tinker_ext.core.in_flight import InFlight
 from tinker_ext.core.loop import Runtime
 from tinker_ext.core.once import Shared
 from tinker_ext.errors import (
+    APIError,
     APIResponseValidationError,
     APIStatusError,
     ClientClosedError,
@@ -242,6 +244,12 @@ class Server:
             self._sample_timing = attrs.evolve(timing, billing=min(timing.billing, most))
         return self._sample_timing
 
+    async def _unpaid_timing(self) -> Timing:
+        """Delays of a look-up that met 402, which alone would not need the server's settings."""
+        with contextlib.suppress(APIError):
+            await self.ready()
+        return self.sample_timing
+
     @property
     def poll_timing(self) -> Timing:
         """Delays of polls, which go on as long as their owner waits."""
@@ -314,7 +322,11 @@ class Server:
             redirect_is_answer=redirect_is_answer,
         )
         try:
-            return await self.connection.exchange(call, deadline=deadline)
+            return await self.connection.exchange(
+                call,
+                deadline=deadline,
+                ask_unpaid=None if op is api.GET_CLIENT_CONFIG else self._unpaid_timing,
+            )
         except APIStatusError as error:
             missing = self.missing(op, error)
             if missing is None:

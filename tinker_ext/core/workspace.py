@@ -255,7 +255,15 @@ class Workspace:
             sends = (self.server.send(op, prepare(op, {"request_id": each})) for each in batch)
             await asyncio.gather(*sends, return_exceptions=True)
 
-    async def close(self, status: str, detail: str | None = None) -> None:
+    def close(self, status: str = "success", detail: str | None = None) -> LightFuture[None]:
+        """End everything; the future, awaitable too, is done when nothing is left running."""
+        if self.retire_unused():
+            done: LightFuture[None] = LightFuture()
+            done.settle(None)
+            return done
+        return self.runtime.submit(self.end(status, detail))
+
+    async def end(self, status: str, detail: str | None = None) -> None:
         """End everything: samples and training calls, heartbeat, session, connections."""
         if self._closed:
             return

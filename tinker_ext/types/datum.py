@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from tinker_ext import tensors
-from tinker_ext.errors import InvalidInputError
+from tinker_ext.errors import InvalidInputError, WrongTypeError
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.tensor_data import TensorData
 
@@ -49,10 +49,13 @@ ProvenanceSpans: TypeAlias = list[Union[PromptProvenanceSpan, SampledProvenanceS
 def _check_span(span: PromptProvenanceSpan | SampledProvenanceSpan) -> None:
     try:
         good = span.offset >= 0 and span.length >= 0 and isinstance(span.sequence_id, str)
+        good = good and span.sequence_id != ""
     except TypeError:
         good = False
     if not good:
-        raise InvalidInputError(f"a span needs a text, and two numbers from 0 on: {span!r}.")
+        raise InvalidInputError(
+            f"a span needs the id of a sequence, and two numbers from 0 on: {span!r}."
+        )
 
 
 def to_tensor(key: str, value: object) -> TensorData:
@@ -99,9 +102,16 @@ def _spans(value: Any) -> ProvenanceSpans | None:
     if value is None:
         return None
     try:
-        return list(value)
+        spans = list(value)
     except TypeError:
         raise InvalidInputError(f"expected a list of spans, got {type(value).__name__}.") from None
+    for span in spans:
+        if not isinstance(span, (PromptProvenanceSpan, SampledProvenanceSpan)):
+            raise WrongTypeError(
+                "a span is a PromptProvenanceSpan or a SampledProvenanceSpan, not a "
+                f"{type(span).__name__}."
+            )
+    return spans
 
 
 def _model_input(value: object) -> ModelInput:

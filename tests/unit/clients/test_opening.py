@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import warnings
 from unittest.mock import MagicMock
 
@@ -72,8 +73,9 @@ def test_environment_and_argument(monkeypatch):
     assert ServiceClient().holder.server.base_url == embedded.URL
 
 
-def test_older_arguments_are_taken_with_a_warning():
+def test_older_arguments_are_taken_with_a_warning(monkeypatch):
     """M16: what 0.4.1 took is still taken."""
+    monkeypatch.delitem(sys.modules, "tinker", raising=False)
     with pytest.warns(DeprecationWarning, match="timeout"):
         service = ServiceClient(base_url="http://x", api_key="k", timeout=5.0, max_retries=3)
     assert service.holder.server.config.request_timeout == 5.0

@@ -1,6 +1,6 @@
 """Run the command line of tinker-ext as `python -m tinker.cli`."""
 
-from tinker_ext.cli import main
+from tinker_ext.compat.command import main
 
 cli = main
 
