@@ -311,6 +311,7 @@ class Attempts:
         "_billed_until",
         "_conflicts",
         "_failures",
+        "ask_unpaid",
         "began",
         "count",
         "deadline",

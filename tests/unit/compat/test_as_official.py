@@ -49,7 +49,7 @@ def test_null_travels_in_metadata():
 @pytest.fixture
 def unpaid(monkeypatch):
     """A server without credit, as the environment's server."""
-    flags = {"billing_exception_max_pause_duration_sec": 0}
+    flags = {"billing_exception_max_pause_duration_sec": 1}
     with Server(Settings(client_config=flags)) as server:
         monkeypatch.setenv("TINKER_BASE_URL", server.url)
         monkeypatch.setenv("TINKER_API_KEY", "tml-x")
