@@ -311,7 +311,8 @@ BATCHED: Mapping[str, Any] = {"client_config": {"sample_use_retrieve_futures": T
 UNDECLARED: Mapping[str, Any] = {"client_config": {"seq_ids": None}}
 
 BEHAVIOURS: dict[str, Behaviour] = {
-    "cut": Behaviour(cutting, may_lose=True),
+    # Each loss takes some seconds to find out, and those behind it wait.
+    "cut": Behaviour(cutting, may_lose=True, slow=True),
     "refused late": Behaviour(refusing_late, profiles=("strict",), may_lose=True, within=200.0),
     "refused late, undeclared": Behaviour(
         refusing_late, UNDECLARED, profiles=("strict",), may_lose=True, within=200.0
