@@ -323,7 +323,13 @@ class Twinkle(Process):
             "http_options": {"host": "127.0.0.1", "port": self.port},
             "persistence": {"mode": "memory"},
             "applications": [
-                part("server", "/api/v1", "GatewayServer", supported_models=[MODEL]),
+                part(
+                    "server",
+                    "/api/v1",
+                    "GatewayServer",
+                    supported_models=[MODEL],
+                    server_config={"per_token_model_limit": 200},
+                ),
                 part(
                     "model",
                     f"/api/v1/model/{MODEL}",
