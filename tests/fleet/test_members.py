@@ -182,6 +182,9 @@ def test_a_store_that_goes_away_and_comes_back(tmp_path, join, monkeypatch, capl
                 time.sleep(0.01)
             wait_for(lambda: one.value + two.value >= window - 1)
         assert most <= window
+        record = one.store.look(one.group)
+        assert record is not None
+        assert record.window["phase"] == "hold"  # nothing is tried at its return
         warnings = [r for r in caplog.records if "does not answer" in r.message]
         assert len(warnings) == 2  # one of each member, though each tried several times
     finally:

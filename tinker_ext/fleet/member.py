@@ -364,8 +364,8 @@ class Member:
         record = self.store.look(self.group, sweep=True)
         if record is None:
             return
-        # Of a store that was lost, the members know the size only.
-        phase = "grow" if record.size == FIRST_WINDOW else "hold"
+        # Of what a store has lost, the members know the size only; it was not refused.
+        phase = "grow" if self._grant is None else "hold"
         window = Window(**(record.window or {"size": record.size, "phase": phase}))
         rows = [
             Row(
