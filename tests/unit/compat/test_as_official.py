@@ -80,6 +80,26 @@ def test_an_unknown_keyword_is_ignored_under_compat_only(tinker, monkeypatch):
         ServiceClient(base_url="embedded", frobnicate=1)
 
 
+def test_a_copy_needs_a_project_and_no_session():
+    """F48: destination_project_id is sent; without a project nothing is."""
+    with Server() as server, ServiceClient(base_url=server.url, api_key="tml-x") as service:
+        with pytest.raises(ValueError, match="project"):
+            service.copy_weights("tinker://r/weights/x")
+        assert server.log.requests() == []
+        with pytest.raises(errors.TinkerError):  # there is no such checkpoint
+            service.copy_weights("tinker://r/weights/x", project_id="p").result(30)
+        (sent,) = server.log.requests("*copy*")
+        assert sent.json["destination_project_id"] == "p"
+        assert "session_id" not in sent.json
+        assert server.log.requests("create_session") == []
+
+
+@pytest.mark.parametrize("name", ["TraceExportError", "WhoamiError"])
+def test_errors_that_are_runtime_errors_there(name):
+    """F51: caught by the class that the official SDK raises."""
+    assert issubclass(getattr(errors, name), RuntimeError)
+
+
 def test_days_are_times():
     """F50: dates without a time are taken."""
     with ServiceClient(base_url="embedded") as service:
