@@ -15,7 +15,7 @@ from tinker_ext._version import __version__
 from tinker_ext.config import Concealed
 
 # Shorter ones are stand-ins such as "dummy", and might be words of an ordinary reply.
-_SHORTEST_SECRET = 16
+_SHORTEST_SECRET = 8
 _SEARCHED_BYTES = 65_536
 _RECENT_SECRETS = 16
 _SECRET_NAMES = frozenset({"x-api-key", "authorization", "x-tinker-weights-access-token"})

@@ -200,7 +200,8 @@ def verdict(
     wish = headers.get("x-should-retry")
     if wish == "false":
         return Fail("forbidden")
-    if wish != "true":
+    # Where a repeat would have its effect twice, a server may forbid one and never allow it.
+    if wish != "true" or not row.lost:
         if statuses.failed(status):
             if not row.server_errors:
                 return Fail("unsafe")

@@ -83,23 +83,29 @@ class Pages(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         offset = 0
+        before: Sequence[T] | None = None
         while True:
             page = self._fetch(offset).result()
             found = self._items(page)
+            if found == before:
+                return  # a server that does not know offsets gives the same page for ever
             yield from found
-            offset += len(found)
+            offset, before = offset + len(found), found
             if self._is_last(page, found, offset):
                 return
 
     async def __aiter__(self) -> AsyncIterator[T]:
         offset = 0
+        before: Sequence[T] | None = None
         while True:
             fetched: Any = self._fetch(offset)
             page = await fetched
             found = self._items(page)
+            if found == before:
+                return
             for item in found:
                 yield item
-            offset += len(found)
+            offset, before = offset + len(found), found
             if self._is_last(page, found, offset):
                 return
 
@@ -265,10 +271,12 @@ class RestClient(LookUps):
         while True:
             reply = await self._workspace.call(api.GET_SESSION_TRACE_EXPORT, arguments)
             body = reply.to_dict()
-            if body.get("status") == "ready":
-                return str(body["url"])
-            if body.get("status") == "failed":
-                raise TraceExportError(f"The trace could not be made: {body.get('error')}.")
+            status, url = body.get("status"), body.get("url")
+            if status == "ready" and isinstance(url, str):
+                return url
+            if status != "pending":
+                why = body.get("error") or f"the server answered {status!r} without a URL"
+                raise TraceExportError(f"The trace could not be made: {why}.")
             await asyncio.sleep(TRACE_POLL_SECONDS)
 
     def get_sampler(self, sampler_id: str) -> APIFuture[GetSamplerResponse]:
@@ -452,7 +460,7 @@ class RestClient(LookUps):
             )
         try:
             expires = parsedate_to_datetime(reply.headers["expires"])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError, IndexError):
             expires = datetime.now(UTC) + ARCHIVE_LIFE
         return types.CheckpointArchiveUrlResponse(url=url, expires=expires)
 

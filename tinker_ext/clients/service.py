@@ -220,7 +220,7 @@ class ServiceClient:
             >>> from tinker_ext import ServiceClient
             >>> with ServiceClient(base_url="embedded") as service:
             ...     print(service.call("health_check").result().status)
-            ready
+            ok
         """
         op = _row(operation)
         prepare(op, arguments)

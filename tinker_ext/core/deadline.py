@@ -32,6 +32,11 @@ def deadline(seconds: float) -> Iterator[None]:
         _override.reset(token)
 
 
+def chosen_seconds() -> float | None:
+    """What `deadline(seconds)` says here; None outside of it."""
+    return _override.get()
+
+
 def allowed_seconds(configured: float) -> float:
     """Seconds an operation started now may take, given the configured value."""
     seconds = _override.get()

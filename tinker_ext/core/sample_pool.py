@@ -736,9 +736,7 @@ class _Submissions(Attempts):
         if config is None:
             if self.count > RESUBMITS or not _is_worth_a_new_request(error):
                 return Fail("final")
-            chosen: Verdict = Retry(0.0, "pending")
-            if isinstance(error, RequestFailedError):
-                chosen = back_off(self.count, self.rng.random(), self.timing, unhealthy=False)
+            chosen: Verdict = back_off(self.count, self.rng.random(), self.timing, unhealthy=False)
         else:
             # Before a request is accepted the retry table has the last word on lost connections.
             judged = isinstance(error, APIConnectionError) and sample.request_id is None

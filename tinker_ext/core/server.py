@@ -304,6 +304,7 @@ class Server:
         deadline: float | None = None,
         idempotency_key: str | None = None,
         redirect_is_answer: bool = False,
+        retry: RetryRule | None = None,
     ) -> Reply:
         """Do what `call` does with checked arguments, and return the reply as it came."""
         path = prepared.path
@@ -317,7 +318,7 @@ class Server:
             headers=headers,
             lane=op.lane,
             timeout=self.seconds(op),
-            retry=RetryRule(op.retry),
+            retry=retry or RetryRule(op.retry),
             idempotency_key=idempotency_key,
             redirect_is_answer=redirect_is_answer,
         )

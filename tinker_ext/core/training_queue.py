@@ -790,10 +790,15 @@ class TrainingQueue:
         if dialect is None or dialect.seq is not Seq.UNKNOWN or self._closed is not None:
             return
         probe = self._number(None, 0, self._filler)
-        ids = []
+        probe.payload = self._filler(self.wire)
+        ids: list[str] = []
         for _ in range(2):
             try:
+                if self.recorder is not None and not ids:
+                    await self.recorder.leaving(probe)  # as a filler: the number is used up
                 ids.append((await self._send_by_rule(probe))[0])
+                if self.recorder is not None and len(ids) == 1:
+                    await self.recorder.accepted(probe, ids[0])
             except ConflictError:
                 if not ids:
                     return
@@ -802,6 +807,8 @@ class TrainingQueue:
             except TinkerError as error:
                 if not ids and not self._is_lost(probe, error) and probe.seq_id == self._next - 1:
                     self._next = probe.seq_id  # refused: the number is free
+                    if self.recorder is not None:
+                        self.recorder.refused(probe)
                 return
         if ids[0] == ids[1]:
             server.use_seq(Seq.ORDER if dialect.sorts else Seq.DEDUPE)
@@ -843,8 +850,8 @@ class TrainingQueue:
                 request.call.goes_on = True
             request.settle(True)  # the parts behind it go on
             return _has_number(error, request)
-        if isinstance(error, APIResponseValidationError):
-            return error  # the server has it, and cannot say so
+        if isinstance(error, APIResponseValidationError) and not self.resends:
+            return error  # the server has it, in all likelihood, and cannot say so
         if not self._is_lost(request, error):
             self._give_back(request)
             op = OPERATIONS[request.operation]

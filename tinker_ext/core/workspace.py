@@ -11,10 +11,11 @@ from tinker_api import operations as api
 from tinker_api.operations import Operation
 
 from tinker_ext import forks
+from tinker_ext._transport import RetryRule
 from tinker_ext._transport.events import SessionEnded
 from tinker_ext._version import __version__
 from tinker_ext._wire.dialect import Ability
-from tinker_ext.core.deadline import allowed_seconds
+from tinker_ext.core.deadline import allowed_seconds, chosen_seconds
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry, PendingOperation
 from tinker_ext.core.once import Shared
@@ -23,7 +24,7 @@ from tinker_ext.core.sample_pool import SamplePool
 from tinker_ext.core.server import SDK_VERSION, Server, prepare
 from tinker_ext.core.session import Session, SessionOptions
 from tinker_ext.core.training_queue import TrainingQueue
-from tinker_ext.errors import APIError, ClientClosedError, TinkerError
+from tinker_ext.errors import APIError, ClientClosedError, DeadlineExceededError, TinkerError
 from tinker_ext.observe.watchers import Watchers
 
 if TYPE_CHECKING:
@@ -115,6 +116,9 @@ class Workspace:
         except BaseException:
             coro.close()
             raise
+        seconds = chosen_seconds()
+        if seconds is not None:
+            coro = _within(coro, seconds)
         future = self.runtime.submit(coro)
         future.keep(self.owner())
         self._calls.add(future)
@@ -212,7 +216,9 @@ class Workspace:
             entry.stage = "sending"
             window = loop.time() + self.server.config.retry_window
             deadline = min(entry.deadline, window)
-            reply = await self.server.send(op, prepare(op, arguments), deadline=deadline)
+            reply = await self.server.send(
+                op, prepare(op, arguments), deadline=deadline, retry=self._rule(op)
+            )
             promise = self.server.read(op, reply)
             value = await wait_for(
                 self.server, entry, op, str(promise.request_id), roundtrip=reply.elapsed
@@ -224,6 +230,14 @@ class Workspace:
             raise
         finally:
             self.server.in_flight.discard(entry)
+
+    def _rule(self, op: Operation[Any, Any]) -> RetryRule | None:
+        """How a training operation is repeated outside the queue: only where that is safe."""
+        if "seq_id" not in op.arguments or op is api.SAMPLE:
+            return None
+        dialect = self.server.dialect
+        known = dialect is not None and dialect.repeats_answers
+        return RetryRule.FINAL409 if known else RetryRule.UNSAFE
 
     async def dynamic_config(self) -> Mapping[str, Any]:
         """Flags of client/dynamic_config; empty where the server lacks them."""
@@ -293,3 +307,16 @@ class Workspace:
         if self._retained:
             self._retained = False
             self.runtime.release()
+
+
+async def _within(coro: Coroutine[Any, Any, T], seconds: float) -> T:
+    """Run a coroutine for no longer than the caller allows, whatever it waits for."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await coro
+    except TimeoutError as error:
+        if isinstance(error, TinkerError):
+            raise
+        raise DeadlineExceededError(
+            f"The call did not end within the {seconds:g} s that `deadline` allows."
+        ) from None
