@@ -200,15 +200,16 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def everything(session: nox.Session) -> None:
-    """All of plain `nox`, then the other Pythons, torch, the official SDKs, the cookbook, load."""
-    for name in [*SHORT, *(f"tests-{version}" for version in OTHER_PYTHONS)]:
+    """All of plain `nox`, the other Pythons, the long sessions; `-- NAME …` for some of these."""
+    chosen = session.posargs
+    for name in [] if chosen else [*SHORT, *(f"tests-{version}" for version in OTHER_PYTHONS)]:
         session.notify(name)
-    for name in LONG:
+    for name in chosen or LONG:
         programs = PROGRAMS.get(name, ())
         if programs and not any(map(shutil.which, programs)):
             session.warn(f"{name} is left out: this machine has no {' or '.join(programs)}")
         else:
-            session.notify(name)
+            session.notify(name, posargs=[])
 
 
 @nox.session
