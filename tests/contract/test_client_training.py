@@ -48,7 +48,7 @@ def test_a_run_on_either_wire(wire):
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_batch_that_leaves_in_blocks(wire):
-    """M20 M27: a large body arrives whole, also over a transport that wants it in one piece."""
+    """M48 M20 M27: a large body arrives whole, also over a transport that wants it in one piece."""
 
     async def scenario():
         app = server()

@@ -53,7 +53,7 @@ def ask(folder, *requests, hosts=LOOPBACK, token=TOKEN, host="127.0.0.1:8717"):
 
 
 def test_the_runs_and_one_of_them(folder):
-    """M34: state, step, loss per token, tokens per second and spend; curves are thinned."""
+    """M50 M34: state, step, loss per token, tokens per second and spend; curves are thinned."""
     runs, one, curves = ask(
         folder,
         ("GET", "/api/runs"),

@@ -53,7 +53,7 @@ def read(path):
 
 
 def test_a_real_run_shows_its_steps_its_waits_and_its_cost(tmp_path):
-    """M34: what the client writes is what the index reads, names and all."""
+    """M50 M34: what the client writes is what the index reads, names and all."""
 
     async def scenario():
         pause = Pause(state="paused_capacity", seconds=40.0, reason="busy")
@@ -77,7 +77,7 @@ def test_a_real_run_shows_its_steps_its_waits_and_its_cost(tmp_path):
 
 
 def test_pending_calls_carry_lane_reason_attempts_and_deadline(path):
-    """M26: the parts of several lines come together at the call they are about."""
+    """M50 M26: the parts of several lines come together at the call they are about."""
     call = {
         "number": 7,
         "operation": "optim_step",
@@ -119,7 +119,7 @@ def test_pending_calls_carry_lane_reason_attempts_and_deadline(path):
 
 
 def test_a_call_that_is_let_go_on_is_not_held_back_any_more(path):
-    """M26: the server says active again, and the page follows."""
+    """M50 M26: the server says active again, and the page follows."""
     call = {"number": 1, "operation": "optim_step", "target": "m", "stage": "waiting", "since": 1.0}
     write(
         path,
@@ -159,7 +159,7 @@ def test_a_broken_index_is_made_anew(path, content):
 
 
 def test_curves_are_thinned_with_least_and_most(path):
-    """M34: a spike between two points of the screen is still seen."""
+    """M50 M34: a spike between two points of the screen is still seen."""
     write(path, *(step(n, loss=1000.0 if n == 777 else 1.0) for n in range(1, 2001)))
     rows = read(path).steps["m"].curve("loss", "step", 500, 1500, 50)
     assert len(rows) == 50
@@ -241,7 +241,7 @@ def test_any_line_is_survived(path, odd):
 
 
 def test_a_folder_of_runs_is_found_by_name_and_new_ones_appear(tmp_path):
-    """M34: logs of any name, other .jsonl files left out, a later run picked up."""
+    """M50 M34: logs of any name, other .jsonl files left out, a later run picked up."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / ".hidden").mkdir()
     write(tmp_path / "a" / "b" / "metrics.jsonl", line("session_start"), step(1))
