@@ -176,6 +176,7 @@ async def complete_step(workspace: Workspace, step: int, notes: Mapping[str, Any
         plain: dict[str, Any] = json.loads(json.dumps(dict(notes or {})))
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"Notes must hold what JSON can carry: {error}.") from None
+    queue.pass_fillers()  # before `settle` forgets which numbers are new
     await recorder.settle()
     # Waits for the disk, so it is done beside the loop.
     await workspace.runtime.offload(

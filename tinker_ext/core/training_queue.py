@@ -518,12 +518,20 @@ class TrainingQueue:
         return request
 
     def _number(self, call: QueuedCall | None, index: int, make: MakePayload) -> NumberedRequest:
-        while self.recorder is not None and self.recorder.is_filled(self._next):
-            self._fill(self._next)  # an earlier process did; the server may not have it
-            self._next += 1
+        self.pass_fillers()
         seq_id = self._next
         self._next += 1
         return NumberedRequest(call, index, make, seq_id, self.new_key(seq_id))
+
+    def pass_fillers(self) -> None:
+        """Leave out the numbers that an earlier process has filled; on the loop.
+
+        Before a step is written down as complete, too: the journal then forgets its requests, and
+        the number would be given to another one.
+        """
+        while self.recorder is not None and self.recorder.is_filled(self._next):
+            self._fill(self._next)  # the server may not have it
+            self._next += 1
 
     async def _drive(self) -> None:
         """Let calls leave, one after the other, until none is left."""
