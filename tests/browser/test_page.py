@@ -104,42 +104,39 @@ def test_a_run_appears_and_its_curve_grows(page, ui):
     assert points(page) == 40
 
 
-def stalled(log):
-    """When the log first said that the server holds a call back; waits for it."""
-    while True:
-        time.sleep(0.02)
-        text = (log / "metrics.jsonl").read_text() if log.exists() else ""
-        for line in map(json.loads, text.splitlines()):
-            if line["type"] == "queue":
-                return line["time"]
+# Notes in the page itself when it first shows the words, however slowly a test gets to ask.
+NOTE_WHEN = """words => new MutationObserver(() => {
+    if (!window.shown && document.body.innerText.includes(words)) window.shown = Date.now() / 1000;
+}).observe(document.body, {childList: true, subtree: true, characterData: true})"""
 
 
-@pytest.mark.timeout(400)
 def test_a_stall_says_why_within_two_seconds(page, ui):
-    """M26: from the line in the log to the words on the screen; the best of three stalls counts."""
-    took = []
-    pause = Pause(state="paused_capacity", seconds=5.0, reason=REASON)
+    """M26: from the time of the line in the log to the words on the screen, on both views."""
+    other = page.context.new_page()
+    other.goto(ui[0].split("?")[0] + "#/run/stalled/waits")
+    for each in (page, other):
+        each.evaluate(NOTE_WHEN, REASON)
+    pause = Pause(state="paused_capacity", seconds=20.0, reason=REASON)
     with Server(Settings(pause=pause, long_poll=0.3)) as server:
-        for attempt in range(3):
-            log = ui[1] / f"stalled-{attempt}"
 
-            def work(log=log):
-                with ServiceClient(base_url=server.url, api_key="tml-x", run_log=log) as service:
-                    train(service, 1)
+        def work():
+            key, log = "tml-x", ui[1] / "stalled"
+            with ServiceClient(base_url=server.url, api_key=key, run_log=log) as service:
+                train(service, 1)
 
-            thread = threading.Thread(target=work)
-            thread.start()
-            said = stalled(log)
-            page.get_by_role("row", name=f"stalled-{attempt}").get_by_text(REASON).wait_for()
-            took.append(time.time() - said)
-            page.goto(ui[0].split("?")[0] + f"#/run/stalled-{attempt}/waits")
-            expect(page.locator("#why")).to_contain_text(REASON)
-            page.keyboard.press("Escape")
-            thread.join(120)
-            if took[-1] < 2.0:
-                break
+        thread = threading.Thread(target=work)
+        thread.start()
+        expect(page.get_by_role("row", name="stalled").get_by_text(REASON)).to_be_visible(
+            timeout=60_000
+        )
+        expect(other.locator("#why")).to_contain_text(REASON)
+        expect(other.locator(".advice")).to_contain_text("goes on by itself")
+        thread.join(120)
+    log = map(json.loads, (ui[1] / "stalled" / "metrics.jsonl").read_text().splitlines())
+    said = next(line["time"] for line in log if line["type"] == "queue")
+    took = [each.evaluate("window.shown") - said for each in (page, other)]
     print("a stall is on the screen after", [f"{seconds:.2f} s" for seconds in took])
-    assert min(took) < 2.0
+    assert max(took) < 2.0
 
 
 def sequence(text, tokens):
@@ -250,6 +247,21 @@ def test_a_curve_is_zoomed_smoothed_and_compared(page, ui):
     expect(page.locator("#chart svg")).to_have_attribute("aria-label", "reward")
 
 
+def test_focus_and_typing_survive_a_refresh(page, ui):
+    """M34: a run that writes all the time takes the keyboard from nobody."""
+    write_run(ui[1] / "a", steps=20, ended=None)
+    page.get_by_role("button", name="Spent").focus()
+    page.wait_for_timeout(2500)
+    expect(page.get_by_role("button", name="Spent")).to_be_focused()
+    page.goto(ui[0].split("?")[0] + "#/run/a/cost")
+    page.get_by_label("Planned steps").press_sequentially("50")
+    write_run(ui[1] / "a", steps=30, ended=None)
+    expect(page.locator(".tile").first).to_have_text("30steps")
+    page.get_by_label("Planned steps").press_sequentially("0")
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("forecast for 500 steps")).to_be_visible()
+
+
 LOOKS = {
     "light": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "dark"},
@@ -281,8 +293,8 @@ def test_every_view_fits_the_screen(page, ui, shots, request):
         page.screenshot(
             path=shots / f"{request.node.callspec.id}-{tab.split('/')[-1] or 'runs'}.png"
         )
-    dark = page.evaluate("document.documentElement.dataset.theme")
-    assert dark == ("dark" if request.node.callspec.id == "dark" else "light")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(15, 18, 24)") == (request.node.callspec.id == "dark")
 
 
 def test_a_server_that_is_gone_and_a_run_that_is_not_there_are_said(page, ui):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 import socket
 import webbrowser
@@ -99,9 +100,9 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
     except OSError as error:
-        raise CommandError(
-            f"cannot listen on {host}:{port}: {error.strerror}",
-            "Use --port 0 for any free port; another `tinker-ext ui` may be running.",
-        ) from None
+        hint = "--host must be a name or an address of this machine."
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            hint = "Use --port 0 for any free port; another `tinker-ext ui` may be running."
+        raise CommandError(f"cannot listen on {host}:{port}: {error.strerror}", hint) from None
     listening.listen(128)
     return listening

@@ -10,89 +10,89 @@ from __future__ import annotations
 import os
 import zlib
 from array import array
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
+import attrs
 import numpy as np
 import orjson
 
-FORMAT = 1
-"""Of the index file; one of another format is made anew."""
+from tinker_ext.observe.run_log import KINDS, VERSION
+from tinker_ext.ui.reasons import SILENT_SECONDS, Why, explain, held_by
 
-LOG_VERSION = 1
-"""Of the run logs understood here."""
+FORMAT = 2
+"""Of the index file; one of another format is made anew."""
 
 BLOCK = 1 << 22
 KEPT = 300
+MOST_MINUTES = 160
 MOST_COLUMNS = 48
 HEAD = 1024
 SAVE_BYTES = 1 << 22
 """An index is saved when the log has grown by this much, and by a quarter, since the last time."""
 
 BASE = ("step", "time", "loss", "loss/token", "tokens/s", "seconds", "cost")
-KINDS = ("server", "queue", "network", "us")
 NAN = float("nan")
 SMOOTH = b'"retries":0,"effect":"yes","error":null}'
 """The end of most `operation` lines; there is nothing more to know about those."""
-
-_PLAIN = ("session", "client", "model", "target", "currency", "totals", "budget", "ended", "began",
-          "updated", "lines", "bad", "step", "versions", "replaced")  # fmt: skip
 
 
 class Steps:
     """The steps of one model as rows of numbers, one column a name; a missing number is NaN."""
 
-    def __init__(self) -> None:
-        self.names: list[str] = list(BASE)
-        self.table: array[float] = array("d")
+    def __init__(self, names: Iterable[str] = BASE, table: bytes = b"") -> None:
+        self.names = list(names)
+        self.table = array("d", table)
         self._metrics: tuple[str, ...] = ()
 
-    def column(self, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """One column, as a copy that later steps do not change."""
+    @property
+    def columns(self) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+        """All columns by name; no step can be added while somebody holds one."""
         rows = np.frombuffer(self.table).reshape(-1, len(self.names))
-        return rows[:, self.names.index(name)].copy()
+        return dict(zip(self.names, rows.T, strict=True))
 
     def add(self, record: dict[str, Any]) -> None:
         """Take in a `step` line."""
         metrics = record.get("metrics") or {}
         tokens = (record.get("tokens") or {}).get("train") or 0
         loss, seconds = record.get("loss"), record.get("seconds")
-        cost = (record.get("totals") or {}).get("cost")
         per_token = record.get("loss_per_token")
         if per_token is None and loss is not None:  # a server that does not tell which took part
             per_token = loss / tokens if tokens and "loss:mean" not in metrics else loss
+        cost = (record.get("totals") or {}).get("cost")
         pace = tokens / seconds if seconds else None
         row: list[Any] = [record.get("step"), record.get("time"), loss, per_token, pace, seconds]
         row.append(NAN if cost is None else cost)
-        if tuple(metrics) != self._metrics:
+        if tuple(metrics) == self._metrics:
+            row += metrics.values()
+        else:
             self._widen(metrics)
             row += [metrics.get(name) for name in self._metrics]
-        else:
-            row += metrics.values()
         try:
             self.table.fromlist(row)
         except TypeError:
-            self.table.fromlist([_number(value) for value in row])
+            self.table.fromlist([value if type(value) in (int, float) else NAN for value in row])
 
     def _widen(self, metrics: dict[str, Any]) -> None:
         new = [name for name in metrics if name not in self.names]
         new = new[: MOST_COLUMNS - len(self.names)]
-        if new:
-            rows = np.frombuffer(self.table).reshape(-1, len(self.names))
-            wide = np.pad(rows, ((0, 0), (0, len(new))), constant_values=NAN)
-            self.table = array("d", wide.tobytes())
-            self.names += new
+        rows = np.frombuffer(self.table).reshape(-1, len(self.names))
+        wide = np.pad(rows, ((0, 0), (0, len(new))), constant_values=NAN)
+        self.table = array("d", wide.tobytes()) if new else self.table
+        self.names += new
         self._metrics = tuple(self.names[len(BASE) :])
 
     def curve(self, name: str, x: str, low: float, high: float, points: int) -> list[list[Any]]:
         """Rows of x, mean, least and most, thinned out to at most `points`."""
-        if name not in self.names or x not in BASE:
+        columns = self.columns
+        if name not in columns or x not in BASE:
             return []
-        xs, ys = self.column(x), self.column(name)
+        xs, ys = columns[x], columns[name]
         seen = np.isfinite(xs) & np.isfinite(ys) & (xs >= low) & (xs <= high)
         xs, ys = xs[seen], ys[seen]
         if not len(xs):
@@ -106,7 +106,36 @@ class Steps:
         return rows
 
 
-class LogIndex:
+@attrs.define(slots=False, on_setattr=attrs.setters.NO_OP)  # hooks cost a second a million
+class Seen:
+    """What the lines so far said, but for steps and pending calls: what JSON can store."""
+
+    offset: int = 0
+    mark: list[int] = attrs.field(factory=lambda: [0, 0])
+    model: str | None = None
+    target: str | None = None
+    currency: str | None = None
+    ended: str | None = None
+    began: float | None = None
+    updated: float | None = None
+    replaced: bool = False
+    lines: int = 0
+    bad: int = 0
+    step: int = 0
+    totals: dict[str, Any] = attrs.field(factory=dict)
+    budget: dict[str, Any] = attrs.field(factory=dict)
+    versions: list[Any] = attrs.field(factory=list)
+    waiting: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    again: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    held: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    retries: list[dict[str, Any]] = attrs.field(factory=list)
+    outcomes: list[dict[str, Any]] = attrs.field(factory=list)
+    reasons: Counter[str] = attrs.field(factory=dict, converter=Counter)
+    effects: Counter[str] = attrs.field(factory=dict, converter=Counter)
+    minutes: list[list[float]] = attrs.field(factory=list)
+
+
+class LogIndex(Seen):
     """What one run log says, as far as it was read; `advance` reads on.
 
     Args:
@@ -117,80 +146,59 @@ class LogIndex:
         self.path = path
         self.error: str | None = None
         self.version = 0
-        self._forget()
+        self._spark: tuple[int, list[float]] = (-1, [])
+        self._stamp: tuple[int, int, int] | None = None
+        self._begin()
         self._load()
 
-    def _forget(self) -> None:
-        self.offset = self.size = self._saved = 0
-        self._mark: tuple[int, int] = (0, 0)
-        self.session: str | None = None
-        self.client: str | None = None
-        self.model: str | None = None
-        self.target: str | None = None
-        self.currency: str | None = None
-        self.ended: str | None = None
-        self.began: float | None = None
-        self.updated: float | None = None
-        self.replaced = False
-        self.lines = self.bad = self.step = 0
-        self.totals: dict[str, Any] = {}
-        self.budget: dict[str, Any] = {}
-        self.versions: list[Any] = []
+    def _begin(self, **seen: Any) -> None:
+        super().__init__(**seen)
+        self.size = self._saved = self.offset
         self.steps: dict[str, Steps] = {}
         self.pending: dict[bytes, bytes] = {}
-        self.waiting: dict[int, dict[str, Any]] = {}
-        self.held: dict[tuple[str, str], dict[str, Any]] = {}
-        self.retries: deque[dict[str, Any]] = deque(maxlen=KEPT)
-        self.outcomes: deque[dict[str, Any]] = deque(maxlen=KEPT)
-        self.reasons: Counter[str] = Counter()
-        self.effects: Counter[str] = Counter()
-        self.minutes: dict[int, list[float]] = {}
 
     # -- reading ---------------------------------------------------------------------------
 
-    def advance(self, most: int = 1 << 62) -> bool:
-        """Read what was written since; says whether that was anything.
+    def advance(self, most: int = 1 << 62) -> int:
+        """Read what was written since; says how many bytes were, or 1 for news of another kind.
 
         Args:
             most: Bytes after which to stop, so that others get their turn.
         """
+        before = self.offset
         try:
+            found = self.path.stat()
+            stamp = found.st_ino, found.st_size, found.st_mtime_ns
+            if stamp == self._stamp:
+                return 0
             with self.path.open("rb") as file:
-                status = os.fstat(file.fileno())
-                self.error = None
-                self.size = status.st_size
-                if not self._is_same(file, status):
-                    self._forget()
-                    self.replaced, self.size = True, status.st_size
-                if status.st_size == self.offset:
-                    return False
+                self.size, self.error = found.st_size, None
+                if not self._is_same(file):
+                    self._begin(replaced=True)
+                    self.size, before = found.st_size, 0
                 self._read(file, most)
+            self._stamp = None if self.size - self.offset > BLOCK else stamp
         except OSError as error:
-            changed = self.error is None
+            news, self._stamp = self.error is None, None
             self.error = f"{self.path.name} cannot be read: {error.strerror}."
-            self.version += changed
-            return changed
+            self.version += news
+            return int(news)
         self.version += 1
         grown = self.offset - self._saved
         if grown > SAVE_BYTES and grown * 4 > self.offset:
             self.save()
-        return True
+        return self.offset - before
 
-    def _is_same(self, file: Any, status: os.stat_result) -> bool:
+    def _is_same(self, file: Any) -> bool:
         """Whether this is still the log that was read, not one put in its place."""
-        if self.offset == 0:
-            return True
-        if status.st_size < self.offset:
-            return False
-        length, checksum = self._mark
-        file.seek(0)
-        return zlib.crc32(file.read(length)) == checksum
+        length, checksum = self.mark
+        return self.size >= self.offset and zlib.crc32(file.read(length)) == checksum
 
     def _read(self, file: Any, most: int) -> None:
-        if self._mark[0] < HEAD:
+        if self.mark[0] < HEAD:
             file.seek(0)
             head = file.read(HEAD)
-            self._mark = len(head), zlib.crc32(head)
+            self.mark = [len(head), zlib.crc32(head)]
         file.seek(self.offset)
         rest = b""
         while most > 0 and (block := file.read(BLOCK)):
@@ -207,21 +215,22 @@ class LogIndex:
         self.lines += len(lines)
         for line in lines:
             kind = line[9:13]
-            if kind == b"star" and line[13:15] == b't"':
+            if kind == b"star" or kind == b"oper":  # a million times: no call, no container
                 key = line[line.find(b'"session":', 16) + 10 : line.find(b',"operation":', 32)]
-                pending[key] = line
-            elif kind == b"oper":
-                key = line[line.find(b'"session":', 16) + 10 : line.find(b',"operation":', 32)]
+                if kind == b"star":
+                    pending[key] = line
+                    continue
                 if pending.pop(key, None) is None:
                     # A call that opened the session began before the session had an id.
                     pending.pop(b"null" + key[key.rfind(b',"number"') :], None)
-                if not line.endswith(SMOOTH) or self.held or self.waiting:
-                    self._parse(line)
-            elif line:
+                if line.endswith(SMOOTH) and not (self.held or self.waiting or self.again):
+                    continue
+            if line:
                 self._parse(line)
         if lines and len(lines[-1]) > 30:
             stamp = lines[-1][lines[-1].find(b'"time":') + 7 :][:18].split(b",")[0]
-            self.updated = _float(stamp) or self.updated
+            with suppress(ValueError):
+                self.updated = float(stamp)
 
     def _parse(self, line: bytes) -> None:
         try:
@@ -234,27 +243,23 @@ class LogIndex:
 
     def _take_session_start(self, record: dict[str, Any]) -> None:
         self.ended = None
-        self.session = record.get("session")
-        self.client = record.get("client") or self.client
         self.began = self.began or record.get("time")
         self.budget = dict(record.get("budget") or {})
         self.currency = record.get("currency")
-        version = record.get("version", LOG_VERSION)
-        if version != LOG_VERSION and version not in self.versions:
+        version = record.get("version", VERSION)
+        if version != VERSION and version not in self.versions:
             self.versions.append(version)
         # An earlier session of the same file has ended, with or without saying so.
-        ours = f'"{self.session}"'.encode()
-        for key in [key for key in self.pending if not key.startswith((ours, b"null"))]:
+        ours = f'"{record.get("session")}"'.encode(), b"null"
+        for key in [key for key in self.pending if not key.startswith(ours)]:
             del self.pending[key]
-        self.waiting.clear()
-        self.held.clear()
+        self.waiting, self.again, self.held = {}, {}, {}
 
     def _take_session_end(self, record: dict[str, Any]) -> None:
         self.ended = str(record.get("status") or "ended")
         self.totals = dict(record.get("totals") or self.totals)
         self.pending.clear()
-        self.waiting.clear()
-        self.held.clear()
+        self.waiting, self.again, self.held = {}, {}, {}
 
     def _take_step(self, record: dict[str, Any]) -> None:
         self.target = target = str(record.get("target"))
@@ -267,8 +272,9 @@ class LogIndex:
         self.steps[target].add(record)
 
     def _take_operation(self, record: dict[str, Any]) -> None:
-        self.waiting.pop(record.get("number") or 0, None)
-        self.held.pop((str(record.get("operation")), str(record.get("target"))), None)
+        self.waiting.pop(str(record.get("number")), None)
+        self.again.pop(str(record.get("number")), None)
+        self.held.pop(_where(record), None)
         error, retries = record.get("error"), record.get("retries") or 0
         if error or retries:
             effect = record.get("effect") or ("unknown" if error else "yes")
@@ -276,81 +282,132 @@ class LogIndex:
             keys = ("time", "number", "operation", "target", "seconds", "seq_id", "request_id")
             outcome = {key: record.get(key) for key in keys}
             self.outcomes.append(outcome | {"retries": retries, "error": error, "effect": effect})
+            del self.outcomes[:-KEPT]
 
     def _take_queue(self, record: dict[str, Any]) -> None:
-        key = str(record.get("operation")), str(record.get("target"))
-        self.held[key] = {name: record.get(name) for name in ("state", "reason", "time")}
+        self.held[_where(record)] = {name: record.get(name) for name in ("state", "reason")}
 
     def _take_retry(self, record: dict[str, Any]) -> None:
         self.reasons[f"{record.get('operation')} · {record.get('reason')}"] += 1
         keys = ("time", "number", "operation", "lane", "attempt", "reason", "delay", "source")
         self.retries.append({key: record.get(key) for key in keys})
+        del self.retries[:-KEPT]
+        if record.get("number"):
+            self.again[str(record["number"])] = self.retries[-1]
 
     def _take_waiting(self, record: dict[str, Any]) -> None:
-        self.waiting = {call["number"]: call for call in record["calls"]}
+        self.waiting = {str(call["number"]): call for call in record["calls"]}
         for call in record["calls"]:
             if call.get("state") == "active":  # a `queue` line is only written when it is not
-                self.held.pop((str(call.get("operation")), str(call.get("target"))), None)
+                self.held.pop(_where(call), None)
 
     def _take_time(self, record: dict[str, Any]) -> None:
-        minute = self.minutes.setdefault(int(record["time"] // 60), [0.0] * len(KINDS))
-        for at, kind in enumerate(KINDS):
-            minute[at] += record.get(kind) or 0.0
+        width = self.minutes[-1][1] if self.minutes else 60.0
+        self._spend(record["time"], width, [record.get(kind) or 0.0 for kind in KINDS])
         self.totals = record.get("totals") or self.totals
+        if len(self.minutes) > MOST_MINUTES:  # a long run has coarser ones
+            rows, self.minutes = self.minutes, []
+            for start, _, *spent in rows:
+                self._spend(start, 2 * width, spent)
+
+    def _spend(self, moment: float, width: float, spent: list[float]) -> None:
+        start = moment // width * width
+        if not self.minutes or self.minutes[-1][0] != start:
+            self.minutes.append([start, width] + [0.0] * len(KINDS))
+        self.minutes[-1][2:] = [a + b for a, b in zip(self.minutes[-1][2:], spent, strict=True)]
 
     # -- what the page asks for ------------------------------------------------------------
 
     def last(self, name: str, count: int = 20) -> float | None:
         """Mean of the last numbers of a column; None without any."""
         steps = self.steps.get(self.target or "")
-        if steps is None:
-            return None
-        width = len(steps.names)
-        recent = steps.table[-width * count :][steps.names.index(name) :: width]
-        values = [value for value in recent if value == value]
-        return sum(values) / len(values) if values else None
+        recent = np.array([]) if steps is None else steps.columns[name][-count:]
+        recent = recent[np.isfinite(recent)]
+        return float(recent.mean()) if len(recent) else None
 
-    def calls(self, most: int = 100) -> list[dict[str, Any]]:
+    def calls(self, now: float, most: int = 100) -> list[dict[str, Any]]:
         """The pending calls, oldest first, with all that is known about their waiting."""
         found = []
         for line in islice(self.pending.values(), most):
             record = orjson.loads(line)
-            number, operation = record.get("number"), str(record.get("operation"))
-            target = str(record.get("target"))
-            call = {"number": number, "operation": operation, "target": target,
-                    "since": record.get("time")}  # fmt: skip
+            number = str(record.get("number"))
+            call = {"number": record.get("number"), "operation": str(record.get("operation")),
+                    "target": str(record.get("target")), "since": record.get("time")}  # fmt: skip
             call |= self.waiting.get(number, {})
-            held = self.held.get((operation, target))
-            if held is not None:
-                call |= {"state": held["state"], "reason": held["reason"]}
+            call |= self.held.get(_where(call), {})
+            call["held"] = held_by(call, self.again.get(number), now)
             found.append(call)
         return found
 
-    def state(self, now: float) -> str:
-        """Return `running`, `held back`, `quiet` for a while, `reading`, or how it ended."""
+    def why(self, now: float) -> Why:
+        """What state the run is in, why, and what one can do."""
         if self.error is not None:
-            return "unreadable"
+            return Why("unreadable", self.error)
         if self.size - self.offset > BLOCK:
-            return "reading"
+            return Why("reading")
         if self.ended is not None:
-            return {"success": "done", "ended": "done"}.get(self.ended, self.ended)
-        if self.held or any((c.get("state") or "active") != "active" for c in self.calls(32)):
-            return "held back"
-        return "running" if now - (self.updated or 0) < 120 else "quiet"
+            return Why({"success": "done", "ended": "done"}.get(self.ended, self.ended))
+        if self.lines == self.bad:
+            return Why("quiet", "its log has no line that can be read")
+        return explain(self.calls(now, 32), now, self.updated or 0.0, self.last("seconds"))
 
-    def notes(self) -> list[str]:
+    def summary(self, now: float) -> dict[str, Any]:
+        """One row of the list of runs."""
+        why, totals = self.why(now), self.totals
+        steps = self.steps.get(self.target or "")
+        if self._spark[0] != self.version and steps is not None:
+            rows = steps.curve("loss/token", "step", -np.inf, np.inf, 40)
+            self._spark = self.version, [row[1] for row in rows]
+        return {
+            "state": why.state,
+            "reason": why.reason,
+            "read": self.offset / self.size if self.size else 1.0,
+            "step": self.step,
+            "model": self.model,
+            "loss": self.last("loss/token", 1),
+            "pace": self.last("tokens/s"),
+            "seconds": self.last("seconds"),
+            "cost": totals.get("cost"),
+            "currency": self.currency,
+            "updated": self.updated,
+            "pending": len(self.pending),
+            "spark": self._spark[1],
+            "notes": self.notes(now),
+        }
+
+    def details(self, now: float) -> dict[str, Any]:
+        """One run, but for its curves and samples."""
+        columns = [column for steps in self.steps.values() for column in steps.columns.items()]
+        filled = dict.fromkeys(name for name, column in columns if not np.isnan(column).all())
+        return self.summary(now) | {
+            "advice": self.why(now).advice,
+            "began": self.began,
+            "metrics": [name for name in filled if name not in BASE[:2]],
+            "calls": self.calls(now),
+            "minutes": self.minutes,
+            "retries": self.retries[::-1],
+            "outcomes": self.outcomes[::-1],
+            "reasons": self.reasons.most_common(20),
+            "effects": self.effects,
+            "totals": self.totals,
+            "budget": self.budget,
+        }
+
+    def notes(self, now: float) -> list[str]:
         """What a reader should know about the log itself."""
-        found = [] if self.error is None else [self.error]
+        found = []
         if self.versions:
             told = ", ".join(map(str, self.versions))
             found.append(
-                f"Written in format {told}, and this program knows {LOG_VERSION}: what it "
-                "understands is shown. A newer tinker-ext may show more."
+                f"Written in format {told}, and this program knows {VERSION}: what it understands "
+                "is shown. A newer tinker-ext may show more."
             )
         if self.replaced:
             found.append("The log was replaced while it was read; this is the new one.")
+        if 0 < self.size - self.offset <= BLOCK and now - (self.updated or 0) > SILENT_SECONDS:
+            found.append("The last line is cut off: its writer ended amid it. The rest is shown.")
         if self.bad:
-            found.append(f"{self.bad:,} lines could not be read and are left out.")
+            found.append(f"Lines left out because they could not be read: {self.bad:,}.")
         return found
 
     # -- the index file --------------------------------------------------------------------
@@ -362,26 +419,21 @@ class LogIndex:
     def save(self) -> None:
         """Write the index beside the log; a folder that cannot be written to does without."""
         self._saved = self.offset
-        small = {name: getattr(self, name) for name in _PLAIN} | {
+        small = {
             "format": FORMAT,
-            "offset": self.offset,
-            "mark": self._mark,
-            "pending": [line.decode("utf-8", "replace") for line in self.pending.values()],
-            "waiting": list(self.waiting.values()),
-            "held": [[*key, value] for key, value in self.held.items()],
-            "retries": list(self.retries),
-            "outcomes": list(self.outcomes),
-            "reasons": self.reasons,
-            "effects": self.effects,
-            "minutes": {str(key): value for key, value in self.minutes.items()},
+            "seen": {field.name: getattr(self, field.name) for field in attrs.fields(Seen)},
+            "pending": [
+                [key.decode("latin-1"), line.decode("latin-1")]
+                for key, line in self.pending.items()
+            ],
             "columns": [[target, steps.names] for target, steps in self.steps.items()],
         }
-        arrays = [np.frombuffer(steps.table) for steps in self.steps.values()]
+        text = orjson.dumps(small)
         new = self._place.with_name(f".{self._place.name}.{os.getpid()}")
         try:
             with new.open("wb") as file:
-                text = np.frombuffer(orjson.dumps(small), np.uint8)
-                np.savez(file, text, *arrays)
+                tables = [np.frombuffer(s.table) for s in self.steps.values()]
+                np.savez(file, np.frombuffer(text, np.uint8), *tables)
             new.replace(self._place)
         except OSError:
             new.unlink(missing_ok=True)
@@ -390,63 +442,16 @@ class LogIndex:
         try:
             with np.load(self._place, allow_pickle=False) as stored:
                 small = orjson.loads(stored["arr_0"].tobytes())
-                if small["format"] != FORMAT:
-                    return
-                for at, (target, names) in enumerate(small["columns"], 1):
-                    steps = self.steps[target] = Steps()
-                    steps.names = names
-                    steps.table.frombytes(stored[f"arr_{at}"].tobytes())
-            for name in _PLAIN:
-                setattr(self, name, small[name])
-            self.pending = {_call(text.encode()): text.encode() for text in small["pending"]}
-            self.waiting = {call["number"]: call for call in small["waiting"]}
-            self.held = {(operation, target): v for operation, target, v in small["held"]}
-            self.retries.extend(small["retries"])
-            self.outcomes.extend(small["outcomes"])
-            self.reasons.update(small["reasons"])
-            self.effects.update(small["effects"])
-            self.minutes = {int(key): value for key, value in small["minutes"].items()}
-            self._mark = (small["mark"][0], small["mark"][1])
-            self.offset = self._saved = small["offset"]
+                if small["format"] == FORMAT:
+                    self._begin(**small["seen"])
+                    self.pending = {
+                        k.encode("latin-1"): v.encode("latin-1") for k, v in small["pending"]
+                    }
+                    for at, (target, names) in enumerate(small["columns"], 1):
+                        self.steps[target] = Steps(names, stored[f"arr_{at}"].tobytes())
         except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, BadZipFile):
-            self._forget()
+            self._begin()
 
 
-def thinned(minutes: dict[int, list[float]], most: int = 120) -> list[list[float]]:
-    """Rows of unix time, seconds covered, and seconds by kind; several minutes a row when long."""
-    if not minutes:
-        return []
-    first, last = min(minutes), max(minutes)
-    width = max(1, -(-(last - first + 1) // most))
-    rows: dict[int, list[float]] = {}
-    for minute, spent in minutes.items():
-        at = (minute - first) // width
-        row = rows.setdefault(at, [0.0] * len(KINDS))
-        for kind, seconds in enumerate(spent):
-            row[kind] += seconds
-    return [[(first + at * width) * 60, width * 60, *rows[at]] for at in sorted(rows)]
-
-
-def names_of(logs: Iterable[LogIndex]) -> list[str]:
-    """Names of all columns that hold a number, the usual ones first."""
-    known = dict.fromkeys(BASE[2:])
-    for log in logs:
-        for steps in log.steps.values():
-            known.update(dict.fromkeys(steps.names))
-    return [name for name in known if name not in BASE[:2]]
-
-
-def _call(line: bytes) -> bytes:
-    return line[line.find(b'"session":', 16) + 10 : line.find(b',"operation":', 32)]
-
-
-def _float(text: bytes) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _number(value: Any) -> float:
-    usual = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if usual else NAN
+def _where(record: dict[str, Any]) -> str:
+    return f"{record.get('operation')} {record.get('target')}"

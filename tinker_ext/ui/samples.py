@@ -12,6 +12,7 @@ NAMES = ("samples.1.jsonl", "samples.jsonl")
 
 MOST_TEXT = 20_000
 MOST_TOKENS = 4_000
+MOST_SEQUENCES = 16
 MOST_RECORDS = 24
 """What one look at a prompt brings; the rest is in the file."""
 
@@ -25,7 +26,6 @@ class SampleIndex:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.version = 0
         self.rows: list[dict[str, Any]] = []
         self._read: dict[str, tuple[int, int]] = {}
 
@@ -47,7 +47,6 @@ class SampleIndex:
         for name, (number, _) in found.items():
             end = self._take(name, self._read.get(name, (0, 0))[1])
             self._read[name] = number, end
-        self.version += 1
         return True
 
     def _take(self, name: str, offset: int) -> int:
@@ -68,20 +67,16 @@ class SampleIndex:
             record = orjson.loads(line)
             sequences = record["sequences"]
             rewards = [s["reward"] for s in sequences if s.get("reward") is not None]
-            self.rows.append(
-                {
-                    "place": (name, offset, len(line)),
-                    "prompt_id": str(record["prompt_id"]),
-                    "prompt": str(record["prompt"])[:200],
-                    "time": record["time"],
-                    "step": record.get("step"),
-                    "checkpoint": record.get("checkpoint"),
-                    "count": len(sequences),
-                    "reward": sum(rewards) / len(rewards) if rewards else None,
-                }
-            )
+            row = {
+                "place": (name, offset, len(line)),
+                "prompt_id": str(record["prompt_id"]),
+                "prompt": str(record["prompt"])[:200],
+                "count": len(sequences),
+                "reward": sum(rewards) / len(rewards) if rewards else None,
+            }
         except (ValueError, TypeError, KeyError, AttributeError):
             return
+        self.rows.append(row)
 
     def prompts(self, text: str = "", most: int = 200) -> list[dict[str, Any]]:
         """One row a prompt, the newest first.
@@ -92,51 +87,38 @@ class SampleIndex:
         """
         groups: dict[str, dict[str, Any]] = {}
         for row in reversed(self.rows):
-            if text and text.lower() not in row["prompt"].lower():
+            if text.lower() not in row["prompt"].lower():
                 continue
-            group = groups.get(row["prompt_id"])
-            if group is None:
-                if len(groups) >= most:
-                    continue
-                kept = ("prompt_id", "prompt", "time", "step", "reward")
-                group = groups[row["prompt_id"]] = {key: row[key] for key in kept}
-                group |= {"count": 0, "looks": 0}
+            if row["prompt_id"] not in groups and len(groups) >= most:
+                continue
+            group = groups.setdefault(row["prompt_id"], {**row, "count": 0, "records": 0})
             group["count"] += row["count"]
-            group["looks"] += 1
+            group["records"] += 1
             group["first"] = row["reward"]
         return list(groups.values())
 
     def records(self, prompt_id: str) -> list[dict[str, Any]]:
         """What was sampled for a prompt, the oldest first; long texts are cut."""
-        rows = [row for row in self.rows if row["prompt_id"] == prompt_id]
         found = []
-        for row in rows[-MOST_RECORDS:]:
+        for row in [row for row in self.rows if row["prompt_id"] == prompt_id][-MOST_RECORDS:]:
             name, offset, length = row["place"]
             try:
                 with (self.folder / name).open("rb") as file:
                     file.seek(offset)
                     record = orjson.loads(file.read(length))
-                found.append(_shown(record))
             except (OSError, ValueError):  # rotated since
                 continue
+            record["prompt"], record["cut"] = _cut(record["prompt"])
+            record["sequences"] = record["sequences"][:MOST_SEQUENCES]
+            for each in record["sequences"]:
+                each["text"], each["cut"] = _cut(each.get("text") or "")
+                for key in ("pieces", "logprobs", "trainer_logprobs"):
+                    each[key] = (each.get(key) or [])[:MOST_TOKENS]
+            found.append(record)
         return found
 
 
-def _shown(record: dict[str, Any]) -> dict[str, Any]:
-    sequences = []
-    for each in record["sequences"]:
-        text = str(each.get("text") or "")
-        shown = {key: each.get(key) for key in ("reward", "stop_reason")}
-        shown |= {"text": text[:MOST_TEXT], "cut": max(0, len(text) - MOST_TEXT)}
-        for key in ("pieces", "logprobs", "trainer_logprobs"):
-            shown[key] = (each.get(key) or [])[:MOST_TOKENS]
-        sequences.append(shown)
-    prompt = str(record["prompt"])
-    return {
-        "time": record["time"],
-        "step": record.get("step"),
-        "checkpoint": record.get("checkpoint"),
-        "prompt": prompt[:MOST_TEXT],
-        "prompt_cut": max(0, len(prompt) - MOST_TEXT),
-        "sequences": sequences,
-    }
+def _cut(text: Any) -> tuple[str, int]:
+    """The beginning of a text, and how many characters are left out."""
+    text = str(text)
+    return text[:MOST_TEXT], max(0, len(text) - MOST_TEXT)

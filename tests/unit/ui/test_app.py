@@ -39,9 +39,8 @@ def ask(folder, *requests, hosts=LOOPBACK, token=TOKEN, host="127.0.0.1:8717"):
 
     async def scenario():
         made = make(folder, TOKEN, hosts, "test")
-        page = made._app
         transport = httpx.ASGITransport(made)
-        async with page.router.lifespan_context(page):
+        async with made.router.lifespan_context(made):
             await asyncio.sleep(0.2)
             cookies = {"tinker_ext_ui_test": token} if token else {}
             async with httpx.AsyncClient(
@@ -120,8 +119,8 @@ def test_nothing_can_be_sent_and_no_script_but_ours_runs(folder):
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "require-trusted-types-for 'script'" in policy
-    for name, _ in app.FILES.values():
-        text = (app.STATIC / name).read_text().replace("http://www.w3.org/", "")
+    for file in app.STATIC.iterdir():
+        text = file.read_text().replace("http://www.w3.org/", "")
         assert "http:" not in text
         assert "https:" not in text
         assert "innerHTML" not in text
@@ -184,7 +183,7 @@ def test_an_unknown_run_and_a_wrong_number_get_a_line(folder):
         ("GET", "/api/samples?id=nobody"),
     )
     assert (one.status_code, two.status_code, three.status_code) == (404, 400, 404)
-    assert "no such run" in one.json()["error"]
+    assert "no such run" in one.text
 
 
 def test_a_folder_without_runs_is_an_empty_list(tmp_path):
@@ -194,9 +193,16 @@ def test_a_folder_without_runs_is_an_empty_list(tmp_path):
     assert "No runs here yet" in (app.STATIC / "app.js").read_text()
 
 
-@pytest.mark.parametrize("words", [["--port", "PORT", "FOLDER"], ["FOLDER/nothing"]])
-def test_the_command_says_what_is_wrong(tmp_path, capsys, words):
-    """Bad input: a port in use, a folder that is not there: one line, and what to do."""
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["--port", "PORT", "FOLDER"], "--port 0"),
+        (["--host", "no-such-name.invalid", "FOLDER"], "--host must be"),
+        (["FOLDER/nothing"], "Name the folder"),
+    ],
+)
+def test_the_command_says_what_is_wrong(tmp_path, capsys, words, hint):
+    """Bad input: a port in use, a name of nobody, no such folder: one line, and what to do."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         arguments = [w.replace("PORT", port).replace("FOLDER", str(tmp_path)) for w in words]
@@ -205,4 +211,4 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys, words):
     assert ended.value.code == 1
     said = capsys.readouterr().err
     assert said.startswith("Error: ")
-    assert "--port 0" in said or "Name the folder" in said
+    assert hint in said

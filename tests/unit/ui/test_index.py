@@ -12,7 +12,7 @@ from in_process import MODEL, adam, client, datum, run, server
 
 from tinker_ext.mock.settings import Pause
 from tinker_ext.ui.folder import Folder
-from tinker_ext.ui.index import HEAD, LogIndex, thinned
+from tinker_ext.ui.index import HEAD, MOST_MINUTES, LogIndex
 
 
 def line(kind, **fields):
@@ -71,9 +71,9 @@ def test_a_real_run_shows_its_steps_its_waits_and_its_cost(tmp_path):
     steps = log.steps[log.target]
     rows = steps.curve("loss/token", "step", -math.inf, math.inf, 100)
     assert [row[0] for row in rows] == [1, 2, 3]
-    assert rows[0][1] == pytest.approx(steps.column("loss")[0] / 4)
-    assert sum(sum(row[2:]) for row in thinned(log.minutes)) > 30
-    assert log.state(time.time()) == "done"
+    assert rows[0][1] == pytest.approx(steps.columns["loss"][0] / 4)
+    assert sum(sum(row[2:]) for row in log.minutes) > 30
+    assert log.why(time.time()).state == "done"
 
 
 def test_pending_calls_carry_lane_reason_attempts_and_deadline(path):
@@ -99,9 +99,16 @@ def test_pending_calls_carry_lane_reason_attempts_and_deadline(path):
         line("queue", operation="optim_step", target="m", state="paused_capacity", reason="full"),
     )
     log = read(path)
-    (found,) = log.calls()
-    assert found == {**call, "state": "paused_capacity", "reason": "full"}
-    assert log.state(time.time()) == "held back"
+    (found,) = log.calls(1001.0)
+    assert found == {
+        **call,
+        "state": "paused_capacity",
+        "reason": "full",
+        "held": "paused_capacity",
+    }
+    state, reason, advice = log.why(1001.0)
+    assert (state, reason) == ("held back", "full")
+    assert "goes on by itself" in advice
     write(
         path,
         line(
@@ -115,7 +122,7 @@ def test_pending_calls_carry_lane_reason_attempts_and_deadline(path):
         ),
     )
     log.advance()
-    assert (log.calls(), log.effects) == ([], {"yes": 1})
+    assert (log.calls(1001.0), log.effects) == ([], {"yes": 1})
 
 
 def test_a_call_that_is_let_go_on_is_not_held_back_any_more(path):
@@ -128,10 +135,57 @@ def test_a_call_that_is_let_go_on_is_not_held_back_any_more(path):
         line("waiting", count=1, calls=[call | {"state": "paused_capacity", "reason": "full"}]),
     )
     log = read(path)
-    assert log.state(1000.0) == "held back"
+    assert log.why(1000.0).state == "held back"
     write(path, line("waiting", count=1, calls=[call | {"state": "active", "reason": None}]))
     log.advance()
-    assert log.state(1000.0) == "running"
+    assert log.why(1000.0).state == "running"
+
+
+@pytest.mark.parametrize(
+    ("reason", "state", "words"),
+    [
+        ("429", "held back", "limits how much"),
+        ("402", "held back", "no credit"),
+        ("503", "retrying", "doctor"),
+        ("ConnectError", "retrying", "doctor"),
+    ],
+)
+def test_a_call_that_is_sent_again_says_why_and_what_to_do(path, reason, state, words):
+    """M26 M50: at once, from the line of the retry; and no longer once it has stopped failing."""
+    write(
+        path,
+        line("start", number=1, operation="asample", target="m"),
+        line("retry", number=1, operation="asample", lane="sample", reason=reason, delay=2.0),
+    )
+    log = read(path)
+    why = log.why(1003.0)
+    assert (why.state, reason in why.reason, words in why.advice) == (state, True, True)
+    write(path, line("time", seconds=10.0).replace("1000.0", "1020.0"))
+    log.advance()
+    assert log.why(1021.0).state == "running"
+
+
+@pytest.mark.parametrize(("pending", "words"), [(True, "killed"), (False, "between two calls")])
+def test_a_run_that_writes_no_more_is_quiet_and_says_what_to_do(path, pending, words):
+    """M50: a client with pending calls writes every ten seconds, so silence means that it ended."""
+    write(path, step(1))
+    if pending:
+        write(path, line("start", number=1, operation="asample", target="m"))
+    log = read(path)
+    assert log.why(1025.0).state == "running"
+    assert log.why(1031.0).state == ("quiet" if pending else "running")
+    why = log.why(1200.0)
+    assert why.state == "quiet"
+    assert words in why.advice
+
+
+def test_an_answer_that_takes_unusually_long_is_pointed_out(path):
+    """M50: the server works on it, but five times as long as a step takes."""
+    write(path, step(1), line("start", number=1, operation="asample", target="m"))
+    write(path, line("time", seconds=10.0).replace("1000.0", "1070.0"))
+    log = read(path)
+    assert log.why(1050.0).advice is None
+    assert "longer than usual" in log.why(1075.0).advice
 
 
 def test_an_index_beside_the_log_saves_reading_it_again(path):
@@ -158,6 +212,18 @@ def test_a_broken_index_is_made_anew(path, content):
     assert read(path).step == 1
 
 
+def test_the_time_of_a_long_run_is_all_there_in_few_rows(path):
+    """M50: minutes, then twos, then fours; nothing is left out."""
+    moments = (
+        line("time", server=6.0, us=4.0).replace("1000.0", f"{60.0 * n}") for n in range(900)
+    )
+    write(path, *moments)
+    rows = read(path).minutes
+    assert len(rows) <= MOST_MINUTES
+    assert sum(row[2] for row in rows) == 900 * 6.0
+    assert {row[1] for row in rows} == {480.0}
+
+
 def test_curves_are_thinned_with_least_and_most(path):
     """M50 M34: a spike between two points of the screen is still seen."""
     write(path, *(step(n, loss=1000.0 if n == 777 else 1.0) for n in range(1, 2001)))
@@ -177,8 +243,8 @@ def test_a_log_of_another_version_says_so_and_shows_what_it_has(tmp_path):
     path = write(tmp_path / "metrics.jsonl", line("session_start", version=2), step(4))
     log = read(path)
     assert log.step == 4
-    assert "format 2" in log.notes()[0]
-    assert "knows 1" in log.notes()[0]
+    assert "format 2" in log.notes(1100.0)[0]
+    assert "knows 1" in log.notes(1100.0)[0]
 
 
 def test_a_torn_last_line_waits_for_its_end(path):
@@ -189,11 +255,13 @@ def test_a_torn_last_line_waits_for_its_end(path):
         file.write(whole[:40])
     log = read(path)
     assert (log.step, log.bad) == (1, 0)
+    assert log.notes(1001.0) == []
+    assert "cut off" in log.notes(1100.0)[0]
     with path.open("a") as file:
         file.write(whole[40:] + "\n" + "{torn\n" + step(3) + "\n")
     log.advance()
     assert (log.step, log.bad) == (3, 1)
-    assert log.notes() == ["1 lines could not be read and are left out."]
+    assert log.notes(1100.0) == ["Lines left out because they could not be read: 1."]
 
 
 @pytest.mark.parametrize("shorter", [True, False])
@@ -206,7 +274,7 @@ def test_a_log_that_another_process_rotates_begins_again(path, shorter):
     write(path, start, *(step(n) for n in range(1, 3 if shorter else 300)))
     log.advance()
     assert log.step == (2 if shorter else 299)
-    assert "replaced" in log.notes()[0]
+    assert "replaced" in log.notes(1100.0)[0]
 
 
 def test_a_log_that_vanishes_says_so_and_comes_back(path):
@@ -215,11 +283,12 @@ def test_a_log_that_vanishes_says_so_and_comes_back(path):
     log = read(path)
     path.rename(path.with_suffix(".1"))
     assert log.advance()
-    assert log.state(time.time()) == "unreadable"
-    assert "cannot be read" in log.notes()[0]
+    state, reason, _ = log.why(time.time())
+    assert state == "unreadable"
+    assert "cannot be read" in reason
     path.with_suffix(".1").rename(path)
     log.advance()
-    assert (log.step, log.notes()) == (1, [])
+    assert (log.step, log.notes(1100.0)) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -240,6 +309,16 @@ def test_any_line_is_survived(path, odd):
     assert read(path).step == 2
 
 
+def test_a_log_without_a_line_says_so(tmp_path):
+    """Bad input: empty so far, or not a log at all."""
+    for content in ("", "\x00\x01 not a log\n" * 3):
+        (tmp_path / "metrics.jsonl").write_text(content)
+        assert read(tmp_path / "metrics.jsonl").why(1000.0)[:2] == (
+            "quiet",
+            "its log has no line that can be read",
+        )
+
+
 def test_a_folder_of_runs_is_found_by_name_and_new_ones_appear(tmp_path):
     """M50 M34: logs of any name, other .jsonl files left out, a later run picked up."""
     (tmp_path / "a" / "b").mkdir(parents=True)
@@ -250,12 +329,16 @@ def test_a_folder_of_runs_is_found_by_name_and_new_ones_appear(tmp_path):
     write(tmp_path / ".hidden" / "metrics.jsonl", line("session_start"))
     folder = Folder(tmp_path)
     assert set(folder.refresh()) == {"a/b", "other.jsonl"}
-    assert folder.refresh() == {}
+    assert folder.refresh() == []
     (tmp_path / "late").mkdir()
     write(tmp_path / "late" / "metrics.jsonl", step(3))
     folder._looked -= 60
     assert set(folder.refresh()) == {"late"}
-    assert [folder.summary(name)["step"] for name in ("a/b", "other.jsonl", "late")] == [1, 2, 3]
+    assert [folder.logs[name].summary(0.0)["step"] for name in ("a/b", "other.jsonl", "late")] == [
+        1,
+        2,
+        3,
+    ]
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads Linux's /proc")

@@ -46,35 +46,35 @@ export function smooth(rows, weight) {
 
 const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 
-// series: [{name, tone, rows: [[x, mean, low, high]]}]; options: {height, time, log, weight, limit, zoom}
+function range(values) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) if (Number.isFinite(value)) { low = Math.min(low, value); high = Math.max(high, value); }
+  if (high > low) return [low, high];
+  const pad = Math.abs(low) * 0.1 || 1;
+  return [low - pad, high + pad];
+}
+
+// series: [{name, tone, rows: [[x, mean, low, high]]}]; options: {height, small, time, log, weight, limit, unit, label, zoom}
 export function lines(place, series, options = {}) {
-  const width = Math.max(260, place.clientWidth || 600), height = options.height || 300;
-  const left = 56, right = 12, top = 10, bottom = options.small ? 18 : 26;
-  const drawn = series.filter((s) => s.rows.length);
+  const width = Math.max(220, place.clientWidth || 600), height = options.height || 300;
+  const left = 56, right = 16, top = 12, bottom = options.small ? 18 : 26, { limit } = options;
   const shape = options.log ? (y) => (y > 0 ? Math.log10(y) : NaN) : (y) => y;
-  const xs = drawn.flatMap((s) => [s.rows[0][0], s.rows[s.rows.length - 1][0]]);
-  let x0 = Math.min(...xs), x1 = Math.max(...xs);
-  if (options.end) x1 = Math.max(x1, options.end);
-  if (!(x1 > x0)) { x0 -= 0.5; x1 += 0.5; }
-  let y0 = Infinity, y1 = -Infinity;
-  const smoothed = drawn.map((s) => ({ ...s, raw: s.rows, rows: smooth(s.rows, options.weight) }));
-  for (const s of smoothed) for (const [, mean, low, high] of s.rows)
-    for (const y of options.weight ? [shape(mean)] : [shape(low), shape(high)])
-      if (Number.isFinite(y)) { y0 = Math.min(y0, y); y1 = Math.max(y1, y); }
-  if (options.limit !== undefined) { y0 = Math.min(y0, 0); y1 = Math.max(y1, options.limit * 1.04); }
-  if (!(y1 > y0)) { const pad = Math.abs(y0) * 0.1 || 1; y0 -= pad; y1 += pad; }
-  const margin = (y1 - y0) * 0.05;
-  if (options.limit === undefined) { y0 -= margin; y1 += margin; }
+  const drawn = series.filter((s) => s.rows.length).map((s) => ({ ...s, raw: s.rows, rows: smooth(s.rows, options.weight) }));
+  if (!drawn.length) { place.replaceChildren("No numbers here."); return; }
+  const [x0, x1] = range(drawn.flatMap((s) => [s.rows[0][0], s.rows.at(-1)[0]]));
+  let [y0, y1] = range(drawn.flatMap((s) => s.rows.flatMap(([, mean, low, high]) => (options.weight ? [shape(mean)] : [shape(low), shape(high)]))));
+  if (limit !== undefined) { y0 = Math.min(y0, 0); y1 = Math.max(y1, limit * 1.08); }
+  else { const margin = (y1 - y0) * 0.05; y0 -= margin; y1 += margin; }
   const X = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - right);
-  const Y = (y) => height - bottom - ((shape(y) - y0) / (y1 - y0)) * (height - top - bottom);
+  const level = (y) => height - bottom - ((y - y0) / (y1 - y0)) * (height - top - bottom);
+  const Y = (y) => level(shape(y));
   const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": options.label || "curve" });
   for (const y of ticks(y0, y1, options.small ? 3 : 5)) {
-    const at = height - bottom - ((y - y0) / (y1 - y0)) * (height - top - bottom);
-    root.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: at, y2: at }));
-    root.append(svg("text", { x: left - 8, y: at + 4, "text-anchor": "end" }, number(options.log ? 10 ** y : y)));
+    root.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: level(y), y2: level(y) }));
+    root.append(svg("text", { x: left - 8, y: level(y) + 4, "text-anchor": "end" }, number(options.log ? 10 ** y : y)));
   }
-  for (const x of ticks(x0, x1, Math.max(2, Math.floor(width / (options.small ? 110 : 130))), options.time))
-    root.append(svg("text", { x: X(x), y: height - 4, "text-anchor": "middle" }, options.time ? clock(x) : number(x)));
+  for (const x of ticks(x0, x1, Math.max(3, Math.floor(width / 130)), options.time))
+    root.append(svg("text", { x: Math.min(X(x), width - right - (options.time ? 12 : 0)), y: height - 4, "text-anchor": "middle" }, options.time ? clock(x) : number(x)));
   const path = (rows, at) => {
     let text = "", pen = "M";
     for (const row of rows) {
@@ -85,21 +85,21 @@ export function lines(place, series, options = {}) {
     }
     return text;
   };
-  for (const s of smoothed) {
-    const many = s.raw.some(([, , low, high]) => high > low);
+  for (const s of drawn) {
     if (options.weight) root.append(svg("path", { class: `raw ${s.tone}`, d: path(s.raw, 1) }));
-    else if (many && !options.log) {
+    else if (!options.log && s.raw.some(([, , low, high]) => high > low)) {
       const up = path(s.rows, 3), down = path([...s.rows].reverse(), 2).replace("M", "L");
       root.append(svg("path", { class: `band ${s.tone}`, d: `${up}${down}Z` }));
     }
-    root.append(svg("path", { class: `line ${s.tone}`, d: path(s.rows, 1) }));
+    // A line needs two points; one alone is a dot.
+    root.append(svg("path", s.rows.length > 1 ? { class: `line ${s.tone}`, d: path(s.rows, 1) } : { class: `line dot ${s.tone}`, d: `${path(s.rows, 1)}h.1` }));
   }
-  if (options.limit !== undefined) {
-    root.append(svg("line", { class: "limit", x1: left, x2: width - right, y1: Y(options.limit), y2: Y(options.limit) }));
-    root.append(svg("text", { x: left + 6, y: Y(options.limit) - 5 }, "budget " + number(options.limit)));
+  if (limit !== undefined) {
+    root.append(svg("line", { class: "limit", x1: left, x2: width - right, y1: Y(limit), y2: Y(limit) }));
+    root.append(svg("text", { x: left + 6, y: Y(limit) + 14 }, `budget ${number(limit)} ${options.unit || ""}`));
   }
   place.replaceChildren(root);
-  if (!options.small && smoothed.length) pointer(place, root, smoothed, { left, right, top, bottom, width, height, x0, x1, X, Y }, options);
+  if (!options.small) pointer(place, root, drawn, { left, right, top, bottom, width, height, x0, x1 }, options);
 }
 
 function pointer(place, root, series, box, options) {
@@ -107,6 +107,7 @@ function pointer(place, root, series, box, options) {
   tip.className = "tip";
   tip.hidden = true;
   place.append(tip);
+  const set = (element, values) => { for (const [name, value] of Object.entries(values)) element.setAttribute(name, value); };
   const cross = svg("line", { class: "cross", y1: box.top, y2: box.height - box.bottom, visibility: "hidden" });
   const brush = svg("rect", { class: "brush", y: box.top, height: box.height - box.top - box.bottom, width: 0 });
   root.append(cross, brush);
@@ -119,34 +120,29 @@ function pointer(place, root, series, box, options) {
   let from = null;
   root.addEventListener("pointermove", (event) => {
     const pixel = at(event), x = value(pixel);
-    cross.setAttribute("x1", pixel);
-    cross.setAttribute("x2", pixel);
-    cross.setAttribute("visibility", "visible");
-    if (from !== null) {
-      brush.setAttribute("x", Math.min(from, pixel));
-      brush.setAttribute("width", Math.abs(pixel - from));
-    }
+    set(cross, { x1: pixel, x2: pixel, visibility: "visible" });
+    if (from !== null) set(brush, { x: Math.min(from, pixel), width: Math.abs(pixel - from) });
     tip.replaceChildren(...series.map((s) => {
       const row = s.rows.reduce((best, each) => (Math.abs(each[0] - x) < Math.abs(best[0] - x) ? each : best));
       const line = document.createElement("div"), dot = document.createElement("i");
       line.className = "key";
       dot.className = s.tone;
-      line.append(dot, `${s.name}: ${number(row[1])} at ${options.time ? clock(row[0]) : number(row[0])}`);
+      line.append(dot, `${s.name}: ${number(row[1])} ${options.unit || ""} at ${options.time ? clock(row[0]) : number(row[0])}`);
       return line;
     }));
     tip.hidden = false;
-    tip.style.left = `${Math.min(pixel + 14, box.width - tip.offsetWidth - 4)}px`;
+    tip.style.left = `${Math.max(0, Math.min(pixel + 14, box.width - tip.offsetWidth - 4))}px`;
     tip.style.top = `${box.top + 4}px`;
   });
-  root.addEventListener("pointerleave", () => { tip.hidden = true; cross.setAttribute("visibility", "hidden"); });
+  root.addEventListener("pointerleave", () => { tip.hidden = true; set(cross, { visibility: "hidden" }); });
   root.addEventListener("pointerdown", (event) => { if (event.pointerType === "mouse") { from = at(event); root.setPointerCapture(event.pointerId); } });
   root.addEventListener("pointerup", (event) => {
     const to = at(event);
-    if (from !== null && Math.abs(to - from) > 6 && options.zoom) options.zoom(value(Math.min(from, to)), value(Math.max(from, to)));
+    if (from !== null && Math.abs(to - from) > 6) options.zoom?.(value(Math.min(from, to)), value(Math.max(from, to)));
     from = null;
-    brush.setAttribute("width", 0);
+    set(brush, { width: 0 });
   });
-  root.addEventListener("dblclick", () => options.zoom && options.zoom(null, null));
+  root.addEventListener("dblclick", () => options.zoom?.(null, null));
 }
 
 // rows: [time, width, part, part, …]; parts name the classes of their colours.
@@ -158,12 +154,12 @@ export function bars(place, rows, parts) {
     root.append(svg("line", { class: "grid", x1: left, x2: width, y1: y, y2: y }));
     root.append(svg("text", { x: left - 6, y: y + 4, "text-anchor": "end" }, `${share * 100} %`));
   }
-  const first = rows[0][0], last = rows[rows.length - 1][0] + rows[0][1];
+  const first = rows[0][0], last = rows.at(-1)[0] + rows[0][1];
   const X = (time) => left + ((time - first) / Math.max(1, last - first)) * (width - left);
   let labelled = -100;
   for (const [time, wide, ...spent] of rows) {
     const x = X(time), total = spent.reduce((a, b) => a + b, 0) || 1;
-    const size = Math.max(1, Math.min(46, X(time + wide) - x - 1));
+    const size = Math.max(1, X(time + wide) - x - 1);
     let up = 0;
     const group = svg("g");
     parts.forEach((part, at) => {
@@ -173,17 +169,16 @@ export function bars(place, rows, parts) {
     });
     group.append(svg("title", {}, `${clock(time)}  ` + parts.map((p, at) => `${p} ${spent[at].toFixed(1)} s`).join(", ")));
     root.append(group);
-    if (x - labelled > 70 && x < width - 30) { root.append(svg("text", { x, y: height - 4 }, clock(time))); labelled = x; }
+    if (x - labelled > 70 && x < width - 56) { root.append(svg("text", { x, y: height - 4 }, clock(time))); labelled = x; }
   }
   place.replaceChildren(root);
 }
 
 export function spark(values) {
   const root = svg("svg", { class: "spark c0", viewBox: "0 0 96 26", "aria-hidden": "true" });
-  const good = values.filter(Number.isFinite);
+  const good = values.filter(Number.isFinite), [low, high] = range(good);
   if (good.length < 2) return root;
-  const low = Math.min(...good), high = Math.max(...good), span = high - low || 1;
-  const d = good.map((y, at) => `${at ? "L" : "M"}${((at / (good.length - 1)) * 94 + 1).toFixed(1)} ${(24 - ((y - low) / span) * 22).toFixed(1)}`).join("");
+  const d = good.map((y, at) => `${at ? "L" : "M"}${((at / (good.length - 1)) * 94 + 1).toFixed(1)} ${(24 - ((y - low) / (high - low)) * 22).toFixed(1)}`).join("");
   root.append(svg("path", { class: "line", d }));
   return root;
 }
