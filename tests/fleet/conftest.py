@@ -18,10 +18,9 @@ def redis_server(tmp_path_factory):
     server.stop()
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def address(request, tmp_path):
-    """Where a fleet may live, empty."""
-    if request.param == "sqlite":
+def empty(kind, request, tmp_path):
+    """A store of a kind with nothing in it."""
+    if kind == "sqlite":
         return str(tmp_path / "fleet")
     server = request.getfixturevalue("redis_server")
     import redis
@@ -29,3 +28,15 @@ def address(request, tmp_path):
     with redis.Redis.from_url(server.url) as client:
         client.flushall()
     return server.url
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def address(request, tmp_path):
+    """Where a fleet may live, empty."""
+    return empty(request.param, request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "redis"] if "TINKER_FLEET_REDIS" in os.environ else ["sqlite"])
+def place(request, tmp_path):
+    """The same for tests that take a while: on Redis in `nox -s fleet` only."""
+    return empty(request.param, request, tmp_path)

@@ -25,15 +25,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "generated")]
 import numpy as np  # noqa: E402
 
 from tinker_ext.fleet.plan import (  # noqa: E402
-    FIRST_WINDOW,
     Row,
     Window,
-    lease_seconds,
+    grant,
+    is_due,
     plan,
     plan_seconds,
     sync_seconds,
 )
-from tinker_ext.fleet.store import Report, grant  # noqa: E402
 
 LIMIT = 2000
 SAMPLE_SECONDS = 5.0
@@ -79,20 +78,19 @@ class Client:
     """A member as the real one behaves between two reports."""
 
     __slots__ = ("accepted", "active", "cap", "known", "learned", "level", "pause", "refusal",
-                 "round", "size", "waiting")  # fmt: skip
+                 "round", "waiting")  # fmt: skip
 
     def __init__(self) -> None:
         self.active = self.cap = self.accepted = self.level = self.round = self.waiting = 0
         self.pause = self.learned = 0.0
         self.refusal = self.known = False
-        self.size = float(FIRST_WINDOW)
 
 
 def with_fleet(clients: int, seconds: int, seed: int = 1) -> Trace:
     """All clients as one fleet."""
     rng, trace = random.Random(seed), Trace(clients, seconds)
     fleet = [Client() for _ in range(clients)]
-    window, state = Window(), {"window": float(FIRST_WINDOW)}
+    window, pause, planned_for = Window(), 0.0, 0.0
     leases, targets = [0] * clients, [0] * clients
     leased = members = busy = 0
     # Time, kind (0 a report, 1 the end of a sample, 2 the end of a pause), client.
@@ -135,56 +133,47 @@ def with_fleet(clients: int, seconds: int, seed: int = 1) -> Trace:
             continue
         if now < due[name] and not client.refusal:
             continue  # an earlier report was made in its place
-        report = Report(
-            id=str(name),
-            active=client.active,
-            claim=client.cap,
-            joining=not client.known,
-            ttl=lease_seconds(members),
-            pause=max(0.0, client.pause - now) if client.refusal else 0.0,
-            refused=client.refusal,
-            round=client.round,
-            window=client.size,
-            every=plan_seconds(members),
-            facts={},
-        )
         old = targets[name] if client.known else None
+        claim = client.cap if client.known else None
         others = members - client.known
-        cap, target, serial = grant(state, old, others, leased - leases[name], report, now)
+        cap, target = grant(int(window.size), old, others, leased - leases[name], claim, False)
         members = others + 1
         leased += max(cap, client.active) - leases[name]
         leases[name], targets[name] = max(cap, client.active), target
         before, client.known = client.round, True
-        client.cap, client.round = cap, state.get("round", 0)
+        client.cap, client.round = cap, window.round
         if client.round != before:
             client.learned = now
-        client.pause = max(client.pause, state["pause"])
-        if serial:
-            pause = max(0.0, state["pause"] - now)
+        pause = max(pause, client.pause) if client.refusal else pause
+        client.pause = max(client.pause, pause)
+        every = plan_seconds(members)
+        if is_due(planned_for, now, every, urgent=client.refusal or old is None):
+            planned_for = now + every
             rows = [
                 Row(
                     str(i),
-                    each.active,
-                    DEMAND,
-                    each.active,
-                    each.refusal and each.round == window.round,
-                    each.level,
-                    each.cap,
                     targets[i],
-                    each.accepted,
+                    active=each.active,
+                    demand=DEMAND,
+                    held=each.active,
+                    cap=each.cap,
+                    accepted=each.accepted,
+                    refusal=each.refusal,
+                    round=each.round,
+                    level=each.level,
                 )
                 for i, each in enumerate(fleet)
                 if each.known
             ]
-            for other, share in plan(window, rows, now, pause, 10**9).items():
+            left = max(0.0, pause - now)
+            for other, share in plan(window, rows, now, left, 10**9).items():
                 targets[int(other)] = share
-            state |= {"window": window.size, "round": window.round}
         client.refusal = False
         if cap and now < client.pause:
             heapq.heappush(events, (client.pause, 2, name))
         start(name, now)
         usual = sync_seconds(members)
-        if cap < target or client.active > cap:
+        if window.phase == "grow" or cap < target or client.active > cap:
             usual = max(QUICK, usual / 3)
         due[name] = now + usual * (0.8 + 0.4 * rng.random())
         heapq.heappush(events, (due[name], 0, name))

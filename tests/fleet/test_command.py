@@ -1,16 +1,15 @@
 """`tinker-ext fleet`: the table, the JSON, and what is said when there is nothing to show."""
 
 import json
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from fleet.test_members import Work, wait_for
 
 from tinker_ext.cli.run import run
-from tinker_ext.fleet import share_ledger
 from tinker_ext.fleet.member import Member
 from tinker_ext.observe.ledger import Budget, Ledger
 from tinker_ext.types.tokens import Tokens
@@ -19,15 +18,15 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def fleet(address):
+def fleet(place):
     """Two members with work, one of which waits, and something spent."""
     made = []
     for work in (Work(in_flight=20, queued=500), Work(in_flight=3)):
-        member = Member(address, work, base_url="http://server", fingerprint="f", run="my-run")
+        member = Member(place, work, base_url="http://server", fingerprint="f", run="my-run")
         member.join()
         made.append(member)
     wait_for(lambda: made[1].value >= 3)
-    ledger = share_ledger(made[0], Ledger(Budget(tokens=1000)))
+    ledger = made[0].share(Ledger(Budget(tokens=1000)))
     ledger.hold(Tokens(sample=400)).settle(Tokens(sample=400))
     for member in made:
         member.sync()
@@ -36,9 +35,9 @@ def fleet(address):
         member.leave()
 
 
-def test_members_waits_and_spend_as_json(fleet, address, capsys):
+def test_members_waits_and_spend_as_json(fleet, place, capsys):
     """M49: who is alive, what it waits for and since when, what was spent, for programs."""
-    assert run(["--format", "json", "fleet", address]) == 0
+    assert run(["--format", "json", "fleet", place]) == 0
     shown = json.loads(capsys.readouterr().out)
     (about,) = shown["fleets"]
     assert about["base_url"] == "http://server"
@@ -54,9 +53,9 @@ def test_members_waits_and_spend_as_json(fleet, address, capsys):
     assert members[fleet[1].id]["waiting"] == "server"
 
 
-def test_a_table_for_people(fleet, address, capsys, monkeypatch):
+def test_a_table_for_people(fleet, place, capsys, monkeypatch):
     """M49: one look; TINKER_EXT_FLEET names the store."""
-    monkeypatch.setenv("TINKER_EXT_FLEET", address)
+    monkeypatch.setenv("TINKER_EXT_FLEET", place)
     monkeypatch.setenv("COLUMNS", "160")
     assert run(["fleet", "--once"]) == 0
     out = capsys.readouterr().out
@@ -66,30 +65,34 @@ def test_a_table_for_people(fleet, address, capsys, monkeypatch):
     assert "permits" in out
 
 
-def test_who_left_still_counts(fleet, address, capsys):
+def test_who_left_still_counts(fleet, place, capsys):
     """M49: what a member spent stays when it leaves."""
     fleet[0].leave()
-    assert run(["--format", "json", "fleet", address]) == 0
+    assert run(["--format", "json", "fleet", place]) == 0
     (about,) = json.loads(capsys.readouterr().out)["fleets"]
     assert about["spend_of_those_gone"][fleet[0].id]["sample"] == 400
     assert about["spend"]["sample"] == 400
 
 
-def test_the_live_table_follows(fleet, address):
+def test_the_live_table_follows(fleet, place):
     """M49: in a terminal the table stays in place until Ctrl-C."""
     code = "import sys; from tinker_ext.cli import main; main(sys.argv[1:])"
     path = f"{ROOT}:{ROOT / 'generated'}"
-    command = ["script", "-qec", f"{sys.executable} -c '{code}' fleet {address} --interval 0.2"]
+    command = ["script", "-qec", f"{sys.executable} -c '{code}' fleet {place} --interval 0.2"]
     process = subprocess.Popen(
         [*command, "/dev/null"],
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         env={"PYTHONPATH": path, "TERM": "xterm", "COLUMNS": "160", "PATH": "/usr/bin:/bin"},
+        # The end of its terminal ends the command, also where nohup started the tests.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
-    time.sleep(5)
+    out = b""
+    while out.count(b"2 members") < 2 and (more := process.stdout.read1()):
+        out += more
     process.terminate()
-    out, _ = process.communicate(timeout=20)
-    assert out.decode(errors="replace").count("2 members") >= 2
+    process.communicate(timeout=20)
+    assert out.count(b"2 members") >= 2
 
 
 def test_nothing_to_show(tmp_path, capsys, monkeypatch):

@@ -12,22 +12,22 @@ import pytest
 from fleet.redis_server import RedisServer
 
 from tinker_ext.fleet import member as member_module
-from tinker_ext.fleet.member import Member
-from tinker_ext.fleet.store import open_store
+from tinker_ext.fleet.member import Counts, Member
+from tinker_ext.fleet.store import StoreUnreachableError, open_store
 
 
 class Work:
     """Samples that a test pretends to have; above 48 in flight the first window would grow."""
 
-    def __init__(self, in_flight=0, queued=0, most=1000):
-        self.in_flight, self.queued, self.most = in_flight, queued, most
+    def __init__(self, in_flight=0, queued=0, most=1000, refused=0):
+        self.in_flight, self.queued, self.most, self.refused = in_flight, queued, most, refused
         self.pauses, self.changes = [], 0
 
     def counts(self):
-        return self.in_flight, self.queued, self.most
+        return Counts(self.in_flight, self.active(), self.active(), self.queued, self.most)
 
-    def held(self):
-        return self.in_flight
+    def active(self):
+        return self.in_flight - self.refused
 
     def changed(self):
         self.changes += 1
@@ -41,8 +41,8 @@ def join():
     """Makes members that leave at the end of the test."""
     made = []
 
-    def make(address, work=None, **options):
-        made.append(Member(address, work or Work(), base_url="http://s", fingerprint="f"))
+    def make(place, work=None, **options):
+        made.append(Member(place, work or Work(), base_url="http://s", fingerprint="f"))
         made[-1].join(**options)
         return made[-1]
 
@@ -58,20 +58,20 @@ def wait_for(condition, seconds=20.0):
         time.sleep(0.02)
 
 
-def test_two_members_share_one_window(address, join):
+def test_two_members_share_one_window(place, join):
     """M49: equal members come to equal parts, and a member alone has all of it."""
-    one = join(address, Work(queued=500))
+    one = join(place, Work(queued=500))
     assert one.value == 64
-    two = join(address, Work(queued=500))
+    two = join(place, Work(queued=500))
     wait_for(lambda: one.value == two.value == 32)
     one.leave()
     wait_for(lambda: two.value == 64)
 
 
-def test_a_refusal_of_one_pauses_all_and_lowers_the_window(address, join):
+def test_a_refusal_of_one_pauses_all_and_lowers_the_window(place, join):
     """M49: the pause and the cut that one member finds reach the others in a moment."""
     works = [Work(in_flight=20, queued=500), Work(in_flight=20, queued=500)]
-    one, two = (join(address, work) for work in works)
+    one, two = (join(place, work) for work in works)
     wait_for(lambda: one.value == two.value == 32)
     one.refused(started=time.monotonic(), pause=5.0)
     wait_for(lambda: works[1].pauses)
@@ -79,11 +79,11 @@ def test_a_refusal_of_one_pauses_all_and_lowers_the_window(address, join):
     wait_for(lambda: one.value + two.value < 64)
 
 
-def test_a_refusal_for_want_of_credit_pauses_but_does_not_cut(address, join):
+def test_a_refusal_for_want_of_credit_pauses_but_does_not_cut(place, join):
     """M49: 402 says nothing about how much the server takes."""
     work = Work(in_flight=64, queued=500)
-    one, other = join(address, work), Work(in_flight=1)
-    join(address, other)
+    one, other = join(place, work), Work(in_flight=1)
+    join(place, other)
     one.refused(started=time.monotonic(), pause=5.0, full=False)
     wait_for(lambda: other.pauses)
     record = one.store.look(one.group)
@@ -93,7 +93,7 @@ def test_a_refusal_for_want_of_credit_pauses_but_does_not_cut(address, join):
 
 def test_a_refused_request_waits_for_the_pause_and_for_a_permit(tmp_path, join):
     """M49: refused requests are not sent again while others fill the window."""
-    work = Work(in_flight=66, most=64)
+    work = Work(in_flight=66, most=64, refused=1)
     one = join(str(tmp_path), work)
 
     class Backoff:
@@ -110,10 +110,10 @@ def test_a_refused_request_waits_for_the_pause_and_for_a_permit(tmp_path, join):
     asyncio.run(scenario())
 
 
-def test_a_sample_costs_no_step_in_the_store(address, join):
+def test_a_sample_costs_no_step_in_the_store(place, join):
     """M49: with a block at hand, 10,000 requests neither wait nor ask the store."""
     work = Work(in_flight=10, queued=20)
-    one = join(address, work)
+    one = join(place, work)
     steps = []
     sync = one.store.sync
     one.store.sync = lambda *a: steps.append(1) or sync(*a)
@@ -126,11 +126,10 @@ def test_a_sample_costs_no_step_in_the_store(address, join):
 
 KILLED = """
 import sys, time
-from tinker_ext.fleet.member import Member
+from tinker_ext.fleet.member import Counts, Member
 
 class Work:
-    def counts(self): return 20, 500, 1000
-    def held(self): return 20
+    def counts(self): return Counts(20, 20, 20, 500, 1000)
     def changed(self): pass
     def pause(self, seconds): pass
 
@@ -142,11 +141,15 @@ time.sleep(60)
 """
 
 
-def test_permits_of_a_killed_process_are_used_again_within_ten_seconds(address, join):
-    """M49: SIGKILL leaves no time to give anything back; the lease ends by itself."""
-    one = join(address, Work(in_flight=20, queued=500))
+def test_permits_of_a_killed_process_are_used_again(place, join, monkeypatch):
+    """M49: SIGKILL leaves no time to give anything back; the lease ends by itself.
+
+    Here after 1.5 s; how long a real one lasts is a matter of tests/fleet/test_plan.py.
+    """
+    monkeypatch.setattr(member_module, "lease_seconds", lambda members: 1.5)
+    one = join(place, Work(in_flight=20, queued=500))
     child = subprocess.Popen(
-        [sys.executable, "-c", KILLED, address], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", KILLED, place], stdout=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
@@ -154,16 +157,14 @@ def test_permits_of_a_killed_process_are_used_again_within_ten_seconds(address, 
     child.kill()
     child.wait()
     child.stdout.close()
-    killed = time.monotonic()
-    wait_for(lambda: one.value == 64)
-    assert time.monotonic() - killed < 10.0
+    wait_for(lambda: one.value == 64, 10.0)
 
 
 def test_a_store_that_goes_away_and_comes_back(tmp_path, join, monkeypatch, caplog):
     """M49: the last lease, then a careful share, one warning, and back without a restart."""
     if not RedisServer.installed() and "TINKER_FLEET_REDIS" not in os.environ:
         pytest.skip("redis-server is not installed; `nox -s fleet` needs it")
-    monkeypatch.setattr(member_module, "lease_seconds", lambda members: 2.0)
+    monkeypatch.setattr(member_module, "lease_seconds", lambda members: 1.0)
     server = RedisServer(tmp_path).start()
     try:
         works = [Work(in_flight=20, queued=500) for _ in range(2)]
@@ -189,6 +190,21 @@ def test_a_store_that_goes_away_and_comes_back(tmp_path, join, monkeypatch, capl
         assert len(warnings) == 2  # one of each member, though each tried several times
     finally:
         server.stop()
+
+
+def test_refusals_without_a_store_cost_a_permit_each(tmp_path, join, monkeypatch):
+    """M49: nobody can lower the window of all then, so who is refused takes less."""
+    one = join(str(tmp_path), Work(in_flight=20, queued=500))
+    before = one.value
+
+    def away(*_):
+        raise StoreUnreachableError("away")
+
+    monkeypatch.setattr(one.store, "_run", away)
+    wait_for(lambda: one.is_cut_off)
+    for _ in range(3):
+        one.refused(started=time.monotonic())
+    assert one.value == before - 3
 
 
 def test_a_member_without_a_store_works_on_and_joins_later(tmp_path, join, caplog):
@@ -233,15 +249,15 @@ def test_a_forked_child_is_a_member_of_its_own(tmp_path, join):
             os.close(end)
 
 
-def test_leaving_ends_the_thread_and_the_membership(address, join):
+def test_leaving_ends_the_thread_and_the_membership(place, join):
     """M49, M44: nothing runs on after a member has left."""
-    one = join(address)
+    one = join(place)
     thread, group = one._thread, one.group
     one.leave()
     one.leave()
     assert thread is not None
     assert not thread.is_alive()
-    store = open_store(address)
+    store = open_store(place)
     store.open()
     record = store.look(group)
     assert record is not None

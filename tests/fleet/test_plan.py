@@ -15,7 +15,7 @@ from tinker_ext.fleet.plan import (
 
 
 def divide(window, demands, now=1.0):
-    rows = [Row(str(i), min(d, 3), d, min(d, 3)) for i, d in enumerate(demands)]
+    rows = [Row(str(i), 0, min(d, 3), d, min(d, 3)) for i, d in enumerate(demands)]
     return plan(Window(size=window, phase="hold"), rows, now, 0.0, 10**6)
 
 
@@ -43,13 +43,13 @@ def test_nothing_lies_idle_while_somebody_needs_it(window, demands):
         assert sum(divide(window, demands).values()) == window
 
 
-def test_permits_that_do_not_divide_go_round():
-    """M49: over time, equal members are served equally although 10 permits are for 7."""
-    window, served = Window(size=10, phase="hold"), dict.fromkeys("abcdefg", 0)
+@pytest.mark.parametrize("size", [3, 10])
+def test_permits_that_do_not_divide_go_round(size):
+    """M49: over time, equal members are served equally although 10 permits, or 3, are for 7."""
+    window, served = Window(size=size, phase="hold"), dict.fromkeys("abcdefg", 0)
     targets = dict.fromkeys(served, 0)
     for step in range(14 * 40):
-        rows = [Row(name, targets[name], 99, 0, cap=targets[name]) for name in served]
-        rows = [Row(r.id, r.active, r.demand, 0, cap=r.cap, target=targets[r.id]) for r in rows]
+        rows = [Row(name, t, active=t, demand=99, cap=t) for name, t in targets.items()]
         window.since = step * 0.25  # hold: the size is not what is looked at
         targets = plan(window, rows, 1 + step * 0.25, 0.0, 10**6)
         for name, target in targets.items():
@@ -72,13 +72,14 @@ def run_against(limit, members=8, start=1.0, seconds=60.0, window=None):
         rows = [
             Row(
                 str(i),
-                share + (i < rest),
-                1000,
-                share + (i < rest),
-                over and i == 0,
-                share + (i < rest),
-                caps[i],
+                active=share + (i < rest),
+                demand=1000,
+                held=share + (i < rest),
+                cap=caps[i],
                 accepted=int(now * 4) * limit,
+                refusal=over and i == 0,
+                round=window.round,
+                level=share + (i < rest),
             )
             for i in range(members)
         ]
@@ -116,16 +117,28 @@ def test_a_limit_that_falls_is_followed():
 def test_refusals_of_requests_from_before_the_cut_say_nothing():
     """M49: while older requests still fill the server, the window is not cut again."""
     window = Window(size=80, phase="hold", round=3, since=1.0)
-    rows = [Row("a", 90, 500, 90, refused=True, level=90)]
+    rows = [Row("a", 0, 90, 500, 90, refusal=True, round=3, level=90)]
     plan(window, rows, 5.0, 0.0, 10**6)
     assert (window.size, window.round) == (80, 3)
+
+
+def test_the_search_ends_close_below_what_was_refused():
+    """M49: half the way each time, and no second refusal where little is to be found."""
+    window = Window(size=350, phase="search", low=350, high=402, since=1.0, planned=1.0)
+    for step in range(10):
+        size = int(window.size)
+        rows = [Row("a", 0, size, 999, size, size, accepted=10**6)]
+        plan(window, rows, 2.0 + step, 0.0, 10**6)
+        assert window.size < 402
+    assert window.phase == "hold"
+    assert window.size >= 0.96 * 402
 
 
 def test_an_idle_fleet_learns_nothing():
     """M49: permits that nobody uses do not let the window grow."""
     window = Window(size=64)
     for step in range(100):
-        plan(window, [Row("a", 2, 2, 2, cap=64)], 1 + step, 0.0, 10**6)
+        plan(window, [Row("a", 0, 2, 2, 2, cap=64)], 1 + step, 0.0, 10**6)
     assert window.size == 64
 
 
@@ -138,7 +151,7 @@ def test_leases_outlive_three_reports_and_end_within_ten_seconds():
 def test_nothing_is_tried_at_the_return_of_a_store():
     """M49: time in which nobody planned does not count as time without refusals."""
     window = Window(size=64, phase="hold", since=1.0, planned=1.0, low=64)
-    rows = [Row("a", 64, 500, 64, cap=64, accepted=10**6)]
+    rows = [Row("a", 0, 64, 500, 64, cap=64, accepted=10**6)]
     plan(window, rows, 1000.0, 0.0, 10**6)
     assert (window.size, window.phase) == (64, "hold")
     for step in range(int(HOLD_SECONDS) + 2):
@@ -150,7 +163,7 @@ def test_what_is_not_answered_does_not_let_the_window_grow():
     """M49: a slow server is not sent more because what it was sent is under way."""
     window = Window(size=64)
     for step in range(20):
-        plan(window, [Row("a", 64, 500, 20, cap=64, accepted=20)], 1 + step / 4, 0.0, 10**6)
+        plan(window, [Row("a", 0, 64, 500, 20, cap=64, accepted=20)], 1 + step / 4, 0.0, 10**6)
     assert window.size == 64
-    plan(window, [Row("a", 64, 500, 64, cap=64, accepted=64)], 7.0, 0.0, 10**6)
+    plan(window, [Row("a", 0, 64, 500, 64, cap=64, accepted=64)], 7.0, 0.0, 10**6)
     assert window.size > 64

@@ -25,8 +25,8 @@ tinker-ext --format json fleet                 # TINKER_EXT_FLEET, for programs
 @click.command(cls=Command, name="fleet", examples=EXAMPLES)
 @click.argument("store", required=False)
 @click.option("--interval", type=click.FloatRange(0.1), default=1.0, show_default=True,
-              metavar="SECONDS", help="Time between looks.")  # fmt: skip
-@click.option("--once", is_flag=True, help="Look once and exit.")
+              metavar="SECONDS", help="Time between updates.")  # fmt: skip
+@click.option("--once", is_flag=True, help="Print once and exit.")
 @click.pass_context
 def command(context: click.Context, store: str | None, interval: float, once: bool) -> None:
     """Show the fleets at STORE: members, rates, waits, limits and spend.

@@ -18,21 +18,15 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import attrs
-
-from tinker_ext.fleet.ledger import SharedLedger
-from tinker_ext.fleet.member import Member
+from tinker_ext.fleet.member import Member, Samples
 from tinker_ext.fleet.store import FleetRecord, open_store, without_password
-from tinker_ext.observe.ledger import Ledger
-from tinker_ext.observe.prices import Prices
 
 if TYPE_CHECKING:
     from tinker_ext.core.workspace import Workspace
 
-__all__ = ["FleetRecord", "Member", "attach", "open_store", "share_ledger", "without_password"]
+__all__ = ["FleetRecord", "Member", "attach", "open_store", "without_password"]
 
 
 def attach(
@@ -49,19 +43,16 @@ def attach(
     Raises:
         ConfigurationError: The address is not one, or `strict` and the store cannot be used.
     """
-    link = workspace.server
+    server = workspace.server
     member = Member(
         address,
-        _Samples(workspace),
-        base_url=link.base_url,
-        fingerprint=link.fingerprint,
+        Samples(workspace),
+        base_url=server.base_url,
+        fingerprint=server.fingerprint,
         run=run,
     )
-    found = member.join(strict=strict)
-    prices = found.prices if found is not None else None
-    member.ledger = workspace.watchers.ledger = SharedLedger(
-        member, None if prices is None else Prices(**prices)
-    )
+    member.join(strict=strict)
+    workspace.watchers.ledger = member.ledger
     workspace.samples.share_limit(member)
 
     async def leave() -> None:
@@ -71,62 +62,3 @@ def attach(
     # For a client that is never closed, and one that was closed before it did anything.
     weakref.finalize(workspace, member.leave)
     return member
-
-
-def share_ledger(member: Member, ledger: Ledger) -> SharedLedger:
-    """Add the budget and the prices of a client to those of its fleet.
-
-    Args:
-        member: The client's place in it.
-        ledger: What the client was given.
-
-    Returns:
-        The ledger to use instead.
-    """
-    limits = attrs.asdict(ledger.budget, filter=lambda _, value: value is not None)
-    prices: Mapping[str, Any] | None = None
-    if ledger.prices is not None:
-        prices = {
-            "models": {name: dict(row) for name, row in ledger.prices.models.items()},
-            "currency": ledger.prices.currency,
-        }
-    shared = SharedLedger(member, ledger.prices)
-    member.share(shared, limits, prices)
-    return shared
-
-
-class _Samples:
-    """The samples of a workspace, as its member sees them; does not keep the workspace alive."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = weakref.ref(workspace)
-
-    def counts(self) -> tuple[int, int, int]:
-        """Samples in flight, samples queued, and the most that may be in flight."""
-        workspace = self._workspace()
-        if workspace is None:
-            return 0, 0, 0
-        samples, link = workspace.samples, workspace.server
-        most = link.config.sample_concurrency
-        if link.dialect is not None:
-            most = min(most, link.dialect.config.sample_max_concurrent_requests)
-        return samples.in_flight, samples.queued, most
-
-    def held(self) -> int:
-        """Samples in flight that the server has accepted."""
-        workspace = self._workspace()
-        return 0 if workspace is None else workspace.samples.accepted
-
-    def changed(self) -> None:
-        """There are more permits: start what waits."""
-        workspace = self._workspace()
-        if workspace is not None and not workspace.closed:
-            workspace.runtime.call(workspace.samples.limit_changed)
-
-    def pause(self, seconds: float) -> None:
-        """Send nothing for this long."""
-        workspace = self._workspace()
-        if workspace is None or workspace.closed or not any(self.counts()[:2]):
-            return
-        connection = workspace.server.connection
-        workspace.runtime.call(lambda: connection.backoff.pause(seconds))

@@ -16,14 +16,15 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
+import orjson
 
 from tinker_ext import forks
 from tinker_ext._version import __version__
 from tinker_ext.errors import ConfigurationError
+from tinker_ext.fleet.ledger import SharedLedger
 from tinker_ext.fleet.plan import (
     FIRST_WINDOW,
     Row,
@@ -34,20 +35,22 @@ from tinker_ext.fleet.plan import (
     sync_seconds,
 )
 from tinker_ext.fleet.store import (
+    ONE_VERSION,
     Amounts,
     FleetRecord,
     Grant,
     Report,
     Store,
     StoreUnreachableError,
-    check_versions,
     group_name,
     open_store,
 )
+from tinker_ext.observe.ledger import Ledger
+from tinker_ext.observe.prices import Prices
 
 if TYPE_CHECKING:
     from tinker_ext._transport import SharedBackoff
-    from tinker_ext.fleet.ledger import SharedLedger
+    from tinker_ext.core.workspace import Workspace
 
 log = logging.getLogger("tinker_ext")
 
@@ -55,8 +58,6 @@ WARN_SECONDS = 60.0
 QUICK_SECONDS = 0.1
 IDLE_SECONDS = 1.0
 LEAVE_SECONDS = 3.0
-GRACE_SECONDS = 2.0
-"""After a pause: a refused request that has not come back by then was given up."""
 CAUTION = 0.75
 """Part of an equal share that is used while the store is away: members may have come meanwhile."""
 
@@ -64,20 +65,52 @@ _numbers = itertools.count(1)
 _inherited: list[Store] = []
 
 
-class Work(Protocol):
-    """What a member needs to know about, and do to, the samples of its client; from any thread."""
+class Counts(NamedTuple):
+    """The samples of a client: those taken from its queue, and what has become of them."""
 
-    def counts(self) -> tuple[int, int, int]:
-        """Samples in flight, samples queued, and the most that may be in flight."""
+    in_flight: int = 0
+    active: int = 0  # sent or being sent: not those that were refused and wait
+    held: int = 0  # accepted by the server
+    queued: int = 0
+    most: int = 0  # that may be in flight
 
-    def held(self) -> int:
-        """Samples in flight that the server has accepted."""
+
+class Samples:
+    """The samples of a workspace, from any thread; does not keep the workspace alive."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = weakref.ref(workspace)
+
+    def counts(self) -> Counts:
+        """How many there are."""
+        workspace = self._workspace()
+        if workspace is None:
+            return Counts()
+        samples, server = workspace.samples, workspace.server
+        most = server.config.sample_concurrency
+        if server.dialect is not None:
+            most = min(most, server.dialect.config.sample_max_concurrent_requests)
+        return Counts(samples.in_flight, samples.active, samples.accepted, samples.queued, most)
+
+    def active(self) -> int:
+        """Those sent or being sent, without counting the rest."""
+        workspace = self._workspace()
+        return 0 if workspace is None else workspace.samples.active
 
     def changed(self) -> None:
         """There are more permits: start what waits."""
+        workspace = self._workspace()
+        if workspace is not None and not workspace.closed:
+            workspace.runtime.call(workspace.samples.limit_changed)
 
     def pause(self, seconds: float) -> None:
         """Send nothing for this long."""
+        workspace = self._workspace()
+        if workspace is None or workspace.closed:
+            return
+        if workspace.samples.in_flight or workspace.samples.queued:
+            # On the loop: the first one to ask for the shared pause makes it there.
+            workspace.runtime.call(lambda: workspace.server.connection.backoff.pause(seconds))
 
 
 class Member:
@@ -85,7 +118,7 @@ class Member:
 
     Args:
         address: Where the fleet lives: a folder, or a URL of Redis.
-        work: Its samples.
+        samples: What it may send.
         base_url: The server.
         fingerprint: One-way mark of the credential.
         run: Name of the run, for people.
@@ -97,7 +130,7 @@ class Member:
     def __init__(
         self,
         address: str | os.PathLike[str],
-        work: Work,
+        samples: Samples,
         *,
         base_url: str,
         fingerprint: str,
@@ -106,13 +139,12 @@ class Member:
         self._address = address
         self.store = open_store(address)
         self.group = ""
-        self.ledger: SharedLedger | None = None
-        self._work = work
-        self._base_url = base_url
-        self._fingerprint = fingerprint
+        self.ledger = SharedLedger(self)
+        self._samples = samples
+        self._base_url, self._fingerprint = base_url, fingerprint
         self._run = run or os.path.basename(sys.argv[0]) or "python"
         self._limits: Amounts = {}
-        self._prices: Mapping[str, Any] | None = None
+        self._texts = {"base_url": base_url}
         self._begin()
         forks.register(self)
 
@@ -126,49 +158,50 @@ class Member:
         self._grant: Grant | None = None
         self._granted = self._learned = self._pause_until = 0.0
         self._cap = self._accepted = self._refused = self._level = 0
-        self._paused = self._held_back = 0
+        self._less = 0  # permits given up since the store went away, because of refusals
         self._refusal = self._down = self._ended = self._asleep = False
         self._relaxed = True
-        self._care = 1.0
         self._warned = float("-inf")
         self._rate = (0, self._born, 0.0)
         self._waiting = ("idle", self._born)
 
     # -- the life of a member --------------------------------------------------------------
 
-    def join(self, *, strict: bool = True) -> FleetRecord | None:
+    def join(self, *, strict: bool = True) -> None:
         """Enter the fleet and start reporting.
 
         Args:
             strict: Raise when the store cannot be used; otherwise try on in the background.
 
-        Returns:
-            The fleet as it was found.
-
         Raises:
             ConfigurationError: `strict`, and the store cannot be used.
         """
-        found = None
         try:
             self.sync()
             found = self.store.look(self.group)
+            if found is not None and found.prices is not None:
+                self.ledger.prices = Prices(**found.prices)
         except (ConfigurationError, StoreUnreachableError) as error:
             if strict:
                 raise ConfigurationError(str(error)) from None
             self._failed(error)
         self._start()
-        return found
 
-    def share(
-        self, ledger: SharedLedger, limits: Amounts, prices: Mapping[str, Any] | None
-    ) -> None:
-        """Add a budget and prices to those of the fleet, and count by this ledger from now on."""
-        self.ledger, self._limits, self._prices = ledger, limits, prices
+    def share(self, ledger: Ledger) -> SharedLedger:
+        """Add the budget and the prices of a client to those of its fleet.
+
+        Returns:
+            The ledger to use instead.
+        """
+        self._limits = attrs.asdict(ledger.budget, filter=lambda _, value: value is not None)
+        if ledger.prices is not None:
+            self.ledger.prices = ledger.prices
+            self._texts["prices"] = orjson.dumps(attrs.asdict(ledger.prices)).decode()
         try:
-            self.store.enter(self.group, self._base_url, limits, prices)
             self.sync()
         except StoreUnreachableError as error:
             self._failed(error)
+        return self.ledger
 
     def leave(self) -> None:
         """Give the lease back and stop; safe to call twice."""
@@ -194,6 +227,7 @@ class Member:
         # Not closed: connection and lock belong to a thread of the parent.
         _inherited.append(self.store)
         self.store, ended = open_store(self._address), self._ended
+        self.ledger.reset()
         self._begin()
         self._ended, self._asleep = ended, not ended
 
@@ -227,43 +261,22 @@ class Member:
             self._wake.set()
 
     def refused(self, *, started: float, pause: float = 0.0, full: bool = True) -> None:
-        """Note a refusal of a request sent at loop time `started`.
-
-        Args:
-            started: When it was sent.
-            pause: Seconds for which nobody is to send.
-            full: Whether it means that the server had too much, and not, for example, no credit.
-        """
+        """Note a refusal, as the sampler's own limit does."""
         self._refused += 1
-        now = time.monotonic()
         if full and started > self._learned and not self._refusal:
-            self._level = self._work.held()
-            self._refusal = True
-            self._wake.set()
-            if self._down:
-                self._care *= 2 / 3
-        if now >= self._pause_until:
-            self._paused = 0  # of an earlier pause: given up since
-            self._wake.set()
-        self._paused += 1
-        self._pause_until = max(self._pause_until, now + pause)
+            self._level, self._refusal = self._samples.counts().held, True
+        if full and self._down:
+            self._less += 1
+            self._cap = max(1, self._cap - 1)
+        self._pause_until = max(self._pause_until, time.monotonic() + pause)
+        self._wake.set()
 
     async def after_refusal(self, backoff: SharedBackoff) -> None:
         """Wait until a refused request may be sent again: after the pause, with a permit."""
-        self._paused = max(0, self._paused - 1)
-        self._held_back += 1
-        try:
+        await backoff.wait()
+        while self._samples.active() >= self._cap:
+            await asyncio.sleep(0.02 + 0.03 * random.random())
             await backoff.wait()
-            while self._active(self._work.counts()[0]) >= self._cap:
-                await asyncio.sleep(0.02 + 0.03 * random.random())
-                await backoff.wait()
-        finally:
-            self._held_back -= 1
-
-    def _active(self, in_flight: int) -> int:
-        """Requests sent or being sent: those in flight, without refused ones that wait."""
-        paused = self._paused if time.monotonic() < self._pause_until + GRACE_SECONDS else 0
-        return max(0, in_flight - self._held_back - paused)
 
     # -- reporting; on the thread ----------------------------------------------------------
 
@@ -281,110 +294,100 @@ class Member:
     def _synchronise(self) -> None:
         if not self.group:
             group = group_name(self.store.open(), self._base_url, self._fingerprint)
-            check_versions(self.store.look(group), self.store.place)
-            self.store.enter(group, self._base_url, self._limits, self._prices)
+            self._check_versions(self.store.look(group))
             self.group = group
-        report, version = self._report(), self.ledger.version if self.ledger else 0
-        try:
-            got = self.store.sync(self.group, report)
-        except StoreUnreachableError:
-            self._refusal |= report.refused
-            raise
-        if not got.known and self._grant is not None:
-            self.store.enter(self.group, self._base_url, self._limits, self._prices)
-            got = self.store.sync(self.group, report)
-        if self.ledger is not None:
-            self.ledger.balance(got, version)
-        if got.serial:
-            self._plan(got.serial)
+        refusal = self._refusal
+        got = self.store.sync(self.group, self._report())
+        self._refusal &= not refusal
+        self.ledger.balance(got)
+        if got.turn:
+            self._plan(got.turn)
         now = time.monotonic()
         if self._grant is None or got.round != self._grant.round:
             self._learned = now
         if self._down:
             log.info("The store of the fleet answers again; %d members.", got.members)
-        self._grant, self._granted, self._down, self._care = got, now, False, 1.0
+        self._grant, self._granted, self._down, self._less = got, now, False, 0
         self._set(got.cap)
         if got.pause > 0.01:
-            self._work.pause(got.pause)
+            self._samples.pause(got.pause)
+
+    def _check_versions(self, record: FleetRecord | None) -> None:
+        """Refuse to join members of another version, which would plan by other rules."""
+        for member in record.members if record else ():
+            theirs = str(member.facts.get("version"))
+            if theirs.split(".")[:2] != __version__.split(".")[:2]:
+                raise ConfigurationError(
+                    f"The fleet at {self.store.place} is in use by tinker-ext {theirs} "
+                    f"({member.id}) and this is {__version__}. {ONE_VERSION}"
+                )
 
     def _report(self) -> Report:
-        now, grant = time.monotonic(), self._grant
-        in_flight, queued, most = self._work.counts()
-        active, demand = self._active(in_flight), min(in_flight + queued, most)
+        now, grant, counts = time.monotonic(), self._grant, self._samples.counts()
+        demand = min(counts.in_flight + counts.queued, counts.most)
         self._relaxed = demand < self._cap
-        if self._pause_until > now or (grant is not None and grant.pause > 0.05):
+        pause = max(0.0, self._pause_until - now)
+        if pause or (grant is not None and grant.pause > 0.05):
             waiting = "pause"
         elif demand > self._cap:
             waiting = "permits"
         else:
-            waiting = "server" if in_flight else "idle"
+            waiting = "server" if counts.in_flight else "idle"
         if waiting != self._waiting[0]:
             self._waiting = (waiting, now)
         count, since, rate = self._rate
         if now - since >= 2.0:
             rate = (self._accepted - count) / (now - since)
             self._rate = (self._accepted, now, rate)
-        refusal, self._refusal = self._refusal, False
         members = grant.members if grant is not None else 1
-        shared = {"active": active, "round": grant.round if grant is not None else 0}
+        facts = {
+            **counts._asdict(),
+            "host": socket.gethostname(),
+            "process": os.getpid(),
+            "run": self._run,
+            "version": __version__,
+            "demand": demand,
+            "cap": self._cap,
+            "round": grant.round if grant is not None else 0,
+            "refusal": self._refusal,
+            "level": self._level,
+            "waiting": waiting,
+            "waiting_seconds": round(now - self._waiting[1], 3),
+            "accepted": self._accepted,
+            "refused": self._refused,
+            "rate": round(rate, 3),
+            "uptime": round(now - self._born, 3),
+        }
         return Report(
             id=self.id,
-            claim=self._cap,
-            joining=grant is None,
-            ttl=lease_seconds(members),
-            pause=max(0.0, self._pause_until - now),
-            refused=refusal,
+            active=counts.active,
+            claim=self._cap if grant is not None else None,
             window=grant.window if grant is not None else FIRST_WINDOW,
+            ttl=lease_seconds(members),
             every=plan_seconds(members),
-            facts={
-                **shared,
-                "host": socket.gethostname(),
-                "process": os.getpid(),
-                "run": self._run,
-                "version": __version__,
-                "in_flight": in_flight,
-                "held": self._work.held(),
-                "queued": queued,
-                "demand": demand,
-                "most": most,
-                "cap": self._cap,
-                "refusal": refusal,
-                "level": self._level,
-                "waiting": waiting,
-                "waiting_seconds": round(now - self._waiting[1], 3),
-                "accepted": self._accepted,
-                "refused": self._refused,
-                "rate": round(rate, 3),
-                "uptime": round(now - self._born, 3),
-            },
-            **shared,
+            urgent=self._refusal or grant is None,
+            pause=pause,
+            limits=self._limits,
+            texts=self._texts,
+            facts=orjson.dumps(facts).decode(),
         )
 
-    def _plan(self, serial: int) -> None:
+    def _plan(self, turn: int) -> None:
         record = self.store.look(self.group, sweep=True)
         if record is None:
             return
         # Of what a store has lost, the members know the size only; it was not refused.
         phase = "grow" if self._grant is None else "hold"
         window = Window(**(record.window or {"size": record.size, "phase": phase}))
+        told = [field.name for field in attrs.fields(Row)[2:]]
         rows = [
-            Row(
-                id=member.id,
-                active=member.facts["active"],
-                demand=member.facts["demand"],
-                held=member.facts["held"],
-                refused=member.facts["refusal"] and member.facts["round"] == window.round,
-                level=member.facts["level"],
-                cap=member.facts["cap"],
-                target=member.target,
-                accepted=member.facts["accepted"],
-            )
+            Row(member.id, member.target, **{name: member.facts[name] for name in told})
             for member in record.members
         ]
         most = sum(member.facts["most"] for member in record.members)
         targets = plan(window, rows, record.now, record.pause, max(1, most))
         changed = {row.id: targets[row.id] for row in rows if targets[row.id] != row.target}
-        self.store.settle(self.group, serial, attrs.asdict(window), changed)
+        self.store.settle(self.group, turn, attrs.asdict(window), changed)
 
     def _failed(self, error: Exception) -> None:
         """Go on without the store: with the last lease, then with a careful share."""
@@ -392,9 +395,10 @@ class Member:
         if grant is None:
             self._set(1)
         elif now - self._granted > lease_seconds(grant.members):
-            share = CAUTION * self._care * grant.window / grant.members
+            share = CAUTION * grant.window / grant.members
             # Less than one permit each: all of them now and then instead of some of them always.
-            self._set(int(share) if share >= 1 else int(random.random() < share))
+            some = int(random.random() < share)
+            self._set(max(1, int(share) - self._less) if share >= 1 else some)
         if now - self._warned >= WARN_SECONDS:
             self._warned = now
             log.warning(
@@ -406,20 +410,19 @@ class Member:
 
     def _set(self, cap: int) -> None:
         before, self._cap = self._cap, cap
-        if cap > before and self._work.counts()[1]:
-            self._work.changed()
+        if cap > before and self._samples.counts().queued:
+            self._samples.changed()
 
     def _next(self) -> float:
         """Seconds until the next report."""
-        grant = self._grant
-        in_flight, queued, _ = self._work.counts()
+        grant, counts = self._grant, self._samples.counts()
         usual = sync_seconds(grant.members if grant is not None else 1)
         if self._down:
             usual = 1.0
-        elif not in_flight and not queued:
+        elif not counts.in_flight and not counts.queued:
             usual = max(usual, IDLE_SECONDS)
         elif grant is not None and (
-            grant.cap < grant.target or self._active(in_flight) > grant.cap
+            grant.growing or grant.cap < grant.target or counts.active > grant.cap
         ):
             # Permits change hands: who waits for them and who gives them back are quick.
             usual = max(QUICK_SECONDS, usual / 3)

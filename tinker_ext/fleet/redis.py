@@ -3,159 +3,124 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import attrs
 import orjson
 
 from tinker_ext._extras import how_to_install
 from tinker_ext.errors import ConfigurationError
-from tinker_ext.fleet.store import (
-    LAYOUT,
-    LONGEST_PAUSE,
-    NOTHING,
-    RECOVERY_SECONDS,
-    Amounts,
-    FleetRecord,
-    Grant,
-    MemberRecord,
-    Report,
-    StoreUnreachableError,
-    check_layout,
-    without_password,
-)
+from tinker_ext.fleet.plan import LONGEST_PAUSE, RECOVERY_SECONDS
+from tinker_ext.fleet.store import KINDS, LAYOUT, Store, StoreUnreachableError, without_password
 
 PREFIX = "tinker-ext:fleet"
 SOCKET_SECONDS = 2.0
 
-# Every script takes one JSON value and gives one back. Numbers of daily work are fields of `state`,
-# written at full length; `facts` and `plan` are text that no script reads.
+# The steps of the SQLite store, each given one JSON value. Members are JSON texts; the sum of their
+# leases is kept besides, so that a report does not read them all.
 _HEAD = """
-local state, plan, facts, leases, targets, expires, seen, spend = unpack(KEYS)
-local given = cjson.decode(ARGV[1])
-local time = redis.call('TIME')
-local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
-local kinds = {'tokens', 'train', 'prefill', 'sample', 'cost'}
-local function get(field, default)
-    return tonumber(redis.call('HGET', state, field) or default)
+local numbers, texts, members, spend = unpack(KEYS)
+local given, call = cjson.decode(ARGV[1]), redis.call
+local time = call('TIME')
+local now = time[1] + time[2] / 1000000
+local function get(field, default) return tonumber(call('HGET', numbers, field) or default) end
+local function set(field, value) call('HSET', numbers, field, value) end
+local function read(id)
+    local text = call('HGET', members, id)
+    return text and cjson.decode(text)
 end
-local function set(field, value) redis.call('HSET', state, field, string.format('%.17g', value)) end
 local function forget(id)
-    set('leased', get('leased', 0) - (redis.call('HGET', leases, id) or 0))
-    for _, key in ipairs({facts, leases, targets}) do redis.call('HDEL', key, id) end
-    for _, key in ipairs({expires, seen}) do redis.call('ZREM', key, id) end
+    local row = read(id)
+    if row then set('leased', get('leased', 0) - row.lease) end
+    call('HDEL', members, id)
 end
 """
 
 _SCRIPTS = {
-    "enter": """
-if redis.call('ZCOUNT', expires, '(' .. now, '+inf') == 0 then
-    redis.call('DEL', spend)
-    redis.call('HDEL', state, 'prices')
-    for _, kind in ipairs(kinds) do
-        redis.call('HDEL', state, 'limit ' .. kind, 'taken ' .. kind)
-    end
-end
-redis.call('HSET', state, 'base_url', given.base_url)
-if given.prices then redis.call('HSET', state, 'prices', given.prices) end
-for kind, most in pairs(given.limits) do
-    set('limit ' .. kind, math.min(get('limit ' .. kind, most), most))
-end
-return '0'
-""",
     "sync": """
-local id = given.id
-local window = get('window', given.window)
-local old = redis.call('HGET', leases, id)
-local leased = get('leased', 0) - (old or 0)
-local members = redis.call('HLEN', leases) + (old and 0 or 1)
-local target
-if old then
-    target = tonumber(redis.call('HGET', targets, id))
-elseif given.joining then
-    target = math.floor(math.floor(window) / members)
-else
-    target = given.claim
-    set('recovering', now + given.recovery)
+local new = given.claim == cjson.null
+if new and get('alive', 0) <= now then
+    call('DEL', spend)
+    call('HDEL', texts, 'prices')
+    for _, kind in ipairs(given.kinds) do call('HDEL', numbers, 'limit '..kind, 'taken '..kind) end
 end
-local cap = math.min(target, math.floor(window) - leased)
-if get('recovering', 0) > now then cap = math.min(cap, given.claim) end
+for field, text in pairs(given.texts) do call('HSET', texts, field, text) end
+for kind, most in pairs(given.limits) do
+    set('limit '..kind, math.min(most, get('limit '..kind, most)))
+end
+call('HSETNX', numbers, 'window', given.window)
+local window, row = math.floor(get('window')), read(given.id)
+local leased = get('leased', 0) - (row and row.lease or 0)
+local count = call('HLEN', members) + (row and 0 or 1)
+if not row and not new then set('recovering', now + given.recovery) end
+local claim = new and 0 or given.claim
+local target = row and row.target or new and math.floor(window / count) or claim
+local cap = math.min(target, window - leased)
+if get('recovering', 0) > now then cap = math.min(cap, claim) end
 cap = math.max(0, cap)
-local pause = math.min(math.max(get('pause', 0), now + given.pause), now + given.longest)
-local serial = 0
-local news = not old or (given.refused and given.round == get('round', 0))
-local wait = get('next', 0) - now - (news and 0.75 * given.every or 0)
+local lease = math.max(cap, given.active)
+set('leased', leased + lease)
+call('HSET', members, given.id, cjson.encode({lease = lease, target = target, seen = now,
+    expires = now + given.ttl, facts = given.facts}))
+set('alive', now + given.ttl)
+set('pause', math.min(math.max(get('pause', 0), now + given.pause), now + given.longest))
+local wait, turn = get('next', 0) - now - (given.urgent and 0.75 * given.every or 0), 0
 if wait <= 0 or wait > given.every then
     set('next', now + given.every)
-    serial = redis.call('HINCRBY', state, 'serial', 1)
+    turn = call('HINCRBY', numbers, 'turn', 1)
 end
-set('window', window)
-set('leased', leased + math.max(cap, given.active))
-set('pause', pause)
-redis.call('HSET', leases, id, math.max(cap, given.active))
-redis.call('HSET', targets, id, target)
-redis.call('HSET', facts, id, given.facts)
-redis.call('ZADD', expires, now + given.ttl, id)
-redis.call('ZADD', seen, now, id)
-local limits, taken, mine = {}, {}, {}
-for _, kind in ipairs(kinds) do
-    limits[kind] = tonumber(redis.call('HGET', state, 'limit ' .. kind) or nil)
-    taken[kind] = get('taken ' .. kind, 0)
-    mine[kind] = tonumber(redis.call('HGET', spend, kind .. ' ' .. id) or 0)
-end
-return cjson.encode({cap = cap, target = target, window = window, round = get('round', 0),
-    pause = math.max(0, pause - now), members = members, serial = serial, known = old and true
-    or false, limits = limits, taken = taken, mine = mine})
+return {string.format('%.6f', now), row and 1 or 0, cap, target, turn, count,
+    call('HGETALL', numbers)}
 """,
     "look": """
 if given.sweep then
-    for _, id in ipairs(redis.call('ZRANGEBYSCORE', expires, '-inf', now)) do forget(id) end
+    for _, id in ipairs(call('HKEYS', members)) do
+        if read(id).expires <= now then forget(id) end
+    end
 end
-return {string.format('%.6f', now), redis.call('HGETALL', state), redis.call('GET', plan) or '{}',
-    redis.call('HGETALL', facts), redis.call('HGETALL', leases), redis.call('HGETALL', targets),
-    redis.call('ZRANGE', seen, 0, -1, 'WITHSCORES'), redis.call('HGETALL', spend),
-    redis.call('ZRANGEBYSCORE', expires, '(' .. now, '+inf')}
+return {string.format('%.6f', now), call('HGETALL', numbers), call('HGETALL', texts),
+    call('HGETALL', members), call('HGETALL', spend)}
 """,
     "settle": """
-if get('serial', 0) ~= given.serial then return '0' end
-set('window', given.size)
-set('round', given.round)
-redis.call('SET', plan, given.plan)
+if get('turn', 0) ~= given.turn then return end
+for field, value in pairs(given.numbers) do set(field, value) end
+call('HSET', texts, 'plan', given.plan)
 for id, target in pairs(given.targets) do
-    if redis.call('HEXISTS', leases, id) == 1 then redis.call('HSET', targets, id, target) end
+    local row = read(id)
+    if row then
+        row.target = target
+        call('HSET', members, id, cjson.encode(row))
+    end
 end
-return '0'
 """,
     "take": """
 local function fits(amounts)
     for kind, amount in pairs(amounts) do
-        local most = get('limit ' .. kind, 1e308)
-        if amount ~= 0 and get('taken ' .. kind, 0) + amount > most then return false end
+        local total = get('taken '..kind, 0) + amount
+        if amount ~= 0 and total > get('limit '..kind, total) then return false end
     end
     return true
 end
-for _, name in ipairs({'want', 'need'}) do
-    if not given.check or fits(given[name]) then
-        for kind, amount in pairs(given[name]) do
-            local sum = get('taken ' .. kind, 0) + amount
-            set('taken ' .. kind, sum)
-            local key = kind .. ' ' .. given.id
-            sum = tonumber(redis.call('HGET', spend, key) or 0) + amount
-            redis.call('HSET', spend, key, string.format('%.17g', sum))
+for _, choice in ipairs({'want', 'need'}) do
+    if not given.check or fits(given[choice]) then
+        for kind, amount in pairs(given[choice]) do
+            call('HINCRBYFLOAT', numbers, 'taken '..kind, amount)
+            call('HINCRBYFLOAT', spend, kind..' '..given.id, amount)
         end
-        return cjson.encode(name)
+        return choice
     end
 end
-return 'null'
+return ''
 """,
-    "leave": "forget(given.id) return '0'",
+    "leave": """
+forget(given.id)
+if call('HLEN', members) == 0 then set('alive', 0) end
+""",
 }
-_TIMES = {"recovery": RECOVERY_SECONDS, "longest": LONGEST_PAUSE}
-_KEYS = ("state", "plan", "facts", "leases", "targets", "expires", "seen", "spend")
+_SHARED = {"kinds": KINDS, "recovery": RECOVERY_SECONDS, "longest": LONGEST_PAUSE}
 
 
-class RedisStore:
+class RedisStore(Store):
     """A store on a Redis server.
 
     Args:
@@ -195,109 +160,53 @@ class RedisStore:
         """Connect, check the layout, and return the salt of this store."""
         wrong, client = self._errors, self._client
         try:
-            check_layout(client.get(f"{PREFIX}:layout"), self.place)
+            self.check_layout(client.get(f"{PREFIX}:layout"))
             client.setnx(f"{PREFIX}:layout", str(LAYOUT))
             client.setnx(f"{PREFIX}:salt", secrets.token_hex(16))
             return bytes.fromhex(client.get(f"{PREFIX}:salt"))
-        except (wrong.AuthenticationError, wrong.NoPermissionError) as error:
+        except (wrong.RedisError, OSError) as error:
+            if isinstance(error, wrong.AuthenticationError | wrong.NoPermissionError):
+                what = "refused the user or password"
+                hint = "Give both in TINKER_EXT_FLEET (redis://USER:PASSWORD@HOST), or the "
+                hint += "password in REDISCLI_AUTH."
+            elif isinstance(error, wrong.ConnectionError | wrong.TimeoutError | OSError):
+                what = "cannot be reached"
+                hint = "Check host and port, and that a Redis or Valkey server runs there."
+            else:
+                what, hint = "cannot hold a fleet", "Give another server, or ask who runs this one."
+            text = str(error).rstrip(".")
             raise ConfigurationError(
-                f"The fleet's store {self.place} refused the user or password: {error}. Give both "
-                "in TINKER_EXT_FLEET (redis://USER:PASSWORD@HOST), or the password in "
-                "REDISCLI_AUTH."
+                f"The fleet's store {self.place} {what}: {text}. {hint}"
             ) from None
-        except (wrong.ConnectionError, wrong.TimeoutError, OSError) as error:
-            raise ConfigurationError(
-                f"The fleet's store {self.place} cannot be reached: {error} Check host and port, "
-                "and that a Redis or Valkey server runs there."
-            ) from None
-        except wrong.RedisError as error:
-            raise ConfigurationError(
-                f"{self.place} cannot be the store of a fleet: {error}."
-            ) from None
-
-    def enter(
-        self, group: str, base_url: str, limits: Amounts, prices: Mapping[str, Any] | None
-    ) -> None:
-        """Make the fleet, begin its spend anew when nobody is alive, merge the budget."""
-        text = orjson.dumps(prices).decode() if prices else False
-        self._run("enter", group, base_url=base_url, limits=limits, prices=text)
-        self._guard(self._client.sadd, f"{PREFIX}:groups", group)
-
-    def sync(self, group: str, report: Report) -> Grant:
-        """Renew a lease and read what applies to all."""
-        fields = attrs.asdict(report, recurse=False)
-        fields["facts"] = orjson.dumps(report.facts).decode()
-        reply = orjson.loads(self._run("sync", group, **fields, **_TIMES))
-        return Grant(**reply)
-
-    def look(self, group: str, *, sweep: bool = False) -> FleetRecord | None:
-        """Read everything; with `sweep`, first forget members whose lease ended."""
-        reply = self._run("look", group, sweep=sweep)
-        now, plan, alive = float(reply[0]), orjson.loads(reply[2]), reply[8]
-        state, facts, leases, targets, seen, spent = (
-            dict(zip(flat[::2], flat[1::2], strict=True)) for flat in (reply[1], *reply[3:8])
-        )
-        if not state:
-            return None
-        spend: dict[str, dict[str, float]] = {}
-        for name, amount in spent.items():
-            kind, _, member = name.partition(" ")
-            spend.setdefault(member, dict(NOTHING))[kind] = float(amount)
-        return FleetRecord(
-            group=group,
-            base_url=state.get("base_url", ""),
-            now=now,
-            pause=max(0.0, float(state.get("pause", 0)) - now),
-            window=plan,
-            size=float(state.get("window", 0)),
-            members=tuple(
-                MemberRecord(
-                    id=name,
-                    lease=int(leases[name]),
-                    target=int(targets[name]),
-                    age=now - float(seen[name]),
-                    facts=orjson.loads(facts[name]),
-                )
-                for name in sorted(alive)
-            ),
-            limits={k[6:]: float(v) for k, v in state.items() if k.startswith("limit ")},
-            prices=orjson.loads(state["prices"]) if "prices" in state else None,
-            spend=spend,
-        )
-
-    def settle(
-        self, group: str, serial: int, window: Mapping[str, Any], targets: Mapping[str, int]
-    ) -> None:
-        """Write a plan, unless a later one was begun."""
-        plan, size, cuts = orjson.dumps(window).decode(), window["size"], window["round"]
-        self._run("settle", group, serial=serial, plan=plan, size=size, round=cuts, targets=targets)
-
-    def take(
-        self, group: str, member: str, need: Amounts, want: Amounts, *, check: bool
-    ) -> Amounts | None:
-        """Set aside a part of the budget for a member; negative amounts give back."""
-        reply = self._run("take", group, id=member, need=need, want=want, check=check)
-        return {"want": want, "need": need, None: None}[orjson.loads(reply)]
-
-    def leave(self, group: str, member: str) -> None:
-        """Give a lease back at once; what the member spent stays."""
-        self._run("leave", group, id=member)
 
     def groups(self) -> list[str]:
         """All fleets in this store."""
-        return sorted(self._guard(self._client.smembers, f"{PREFIX}:groups"))
+        names = self._guard(lambda: list(self._client.scan_iter(f"{PREFIX}:{{*}}:numbers")))
+        return sorted(name.partition("{")[2].partition("}")[0] for name in names)
 
     def close(self) -> None:
         """End the connection."""
         self._client.close()
 
-    def _run(self, name: str, group: str, **given: Any) -> Any:
+    def _run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
         # The braces keep all keys of a fleet on one node of a cluster.
-        keys = [f"{PREFIX}:{{{group}}}:{part}" for part in _KEYS]
-        return self._guard(self._scripts[name], keys, [orjson.dumps(given)])
+        keys = [f"{PREFIX}:{{{group}}}:{part}" for part in ("numbers", "texts", "members", "spend")]
+        text = orjson.dumps({**given, **_SHARED})
+        reply = self._guard(lambda: self._scripts[step](keys, [text]))
+        if step == "sync":
+            return float(reply[0]), *reply[1:6], _pairs(reply[6], float)
+        if step == "look":
+            kinds: tuple[Callable[[str], Any], ...] = (float, str, orjson.loads, float)
+            return float(reply[0]), *map(_pairs, reply[1:], kinds)
+        return reply
 
-    def _guard(self, step: Any, *arguments: Any) -> Any:
+    def _guard(self, step: Callable[[], Any]) -> Any:
         try:
-            return step(*arguments)
+            return step()
         except (self._errors.RedisError, OSError) as error:
             raise StoreUnreachableError(f"{self.place}: {error}") from error
+
+
+def _pairs(flat: Iterable[str], kind: Callable[[str], Any]) -> dict[str, Any]:
+    values = iter(flat)
+    return {name: kind(value) for name, value in zip(values, values, strict=True)}

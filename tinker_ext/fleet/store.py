@@ -1,7 +1,8 @@
-"""What a fleet keeps in its store, and which store an address means.
+"""What a fleet keeps in its store, the steps that change it, and which store an address means.
 
-Every method of a store is one atomic step, in the store's own time. The steps of daily work, `sync`
-and `take`, look at one member only.
+Of each fleet a store has `numbers` and `texts` that belong to all, `members` by id, and `spend` by
+kind and id. Every step is atomic and in the store's own time; `sqlite` says the steps in Python,
+`redis` in Lua. Those of daily work, `sync` and `take`, look at one member only.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import attrs
+import orjson
 
 from tinker_ext._version import __version__
 from tinker_ext.errors import ConfigurationError
@@ -22,17 +25,10 @@ from tinker_ext.errors import ConfigurationError
 LAYOUT = 1
 """Number of what is written into a store; changed when another version could misread it."""
 
-RECOVERY_SECONDS = 3.0
-"""After the return of a store nobody gets more than it had, until everybody has reported."""
-
-LONGEST_PAUSE = 60.0
-"""Seconds; a longer pause is told again by who was asked for it."""
-
 KINDS = ("tokens", "train", "prefill", "sample", "cost")
 """What a budget may limit."""
 
 NOTHING = dict.fromkeys(KINDS, 0.0)
-
 Amounts = Mapping[str, float]
 
 
@@ -42,68 +38,41 @@ class StoreUnreachableError(Exception):
 
 @attrs.frozen(kw_only=True)
 class Report:
-    """What a member tells at each synchronisation.
+    """What a member says at each synchronisation."""
 
-    Attributes:
-        id: The member: host, process and number.
-        active: Requests sent or being sent.
-        claim: Permits it has, as far as it knows.
-        joining: Whether this is the first report of a new member.
-        ttl: Seconds the lease is to last without another report.
-        pause: Seconds the server asked everybody to wait.
-        refused: Whether a request was refused since the cut number `round`.
-        window: The last window it knows, for a store that lost its own.
-        every: Seconds between plans.
-        facts: The rest, kept as it is for plans and for people.
-    """
-
-    id: str
-    active: int
-    claim: int
-    joining: bool
-    ttl: float
-    pause: float
-    refused: bool
-    round: int
-    window: float
-    every: float
-    facts: Mapping[str, Any]
+    id: str  # host, process and number
+    active: int = 0  # requests sent or being sent
+    claim: int | None = None  # permits it has; None when it is new
+    window: float  # the last window it knows, for a store that lost its own
+    ttl: float  # seconds the lease lasts without another report
+    every: float  # seconds between plans
+    urgent: bool = False  # whether the next plan should come soon
+    pause: float = 0.0  # seconds the server asked everybody to wait
+    limits: Amounts = attrs.field(factory=dict)  # the budget it was given
+    texts: Mapping[str, str] = attrs.field(factory=dict)  # its server and prices
+    facts: str = "{}"  # the rest, kept as it is for plans and for people
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Grant:
-    """What a member may do until its lease ends.
+    """What a member may do until its lease ends."""
 
-    Attributes:
-        cap: Permits.
-        target: Permits it will have when others have given theirs back.
-        window: Permits of all members.
-        round: Counts the cuts of the window.
-        pause: Seconds for which nobody sends.
-        members: How many there are.
-        serial: Number of the plan this member is to make now; 0 when it is not its turn.
-        known: Whether the store knew the member.
-        limits: The budget of the fleet.
-        taken: What all members have used or set aside.
-        mine: The part of this member.
-    """
-
-    cap: int
-    target: int
-    window: float
-    round: int
-    pause: float
+    known: bool  # whether the store knew the member
+    cap: int  # permits
+    target: int  # permits it will have when others have given theirs back
+    turn: int  # number of the plan this member is to make now; 0 when it is not its turn
     members: int
-    serial: int
-    known: bool
-    limits: Amounts
-    taken: Amounts
-    mine: Amounts
+    window: float  # permits of all members
+    round: int  # counts the cuts of the window
+    growing: bool  # whether the window grows as fast as members report
+    pause: float  # seconds for which nobody sends
+    limits: Amounts  # the budget of the fleet
+    taken: Amounts  # what all members have used or set aside
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class MemberRecord:
-    """A living member: its facts, its lease, its target, and seconds since its last report."""
+    """A living member; `age` is the seconds since its last report."""
 
     id: str
     lease: int
@@ -112,40 +81,28 @@ class MemberRecord:
     facts: Mapping[str, Any]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class FleetRecord:
-    """Everything a store knows about one server and credential.
+    """Everything a store knows about one server and credential."""
 
-    Attributes:
-        group: Salted hash of both.
-        base_url: The server.
-        now: Time of the store.
-        pause: Seconds for which nobody sends.
-        window: Fields of the window as the last plan left it; empty before the first.
-        size: Permits of all members.
-        members: Who is alive.
-        limits: The budget.
-        prices: The price table somebody joined with.
-        spend: What each member, living or not, has used or set aside.
-    """
-
-    group: str
+    group: str  # salted hash of both
     base_url: str
-    now: float
-    pause: float
-    window: Mapping[str, Any]
-    size: float
-    members: tuple[MemberRecord, ...]
-    limits: Amounts
-    prices: Mapping[str, Any] | None
-    spend: Mapping[str, Amounts]
+    now: float  # time of the store
+    pause: float  # seconds for which nobody sends
+    window: Mapping[str, Any]  # as the last plan left it; empty before the first
+    size: float  # permits of all members
+    members: tuple[MemberRecord, ...]  # who is alive
+    limits: Amounts  # the budget
+    prices: Mapping[str, Any] | None  # the price table somebody joined with
+    spend: Mapping[str, Amounts]  # what each member, living or not, has used or set aside
 
 
-class Store(Protocol):
+class Store(ABC):
     """A place that all members of a fleet reach; `place` is its address without a password."""
 
     place: str
 
+    @abstractmethod
     def open(self) -> bytes:
         """Connect, check the layout, and return the salt of this store.
 
@@ -153,21 +110,72 @@ class Store(Protocol):
             ConfigurationError: It cannot be used; says why and what to do.
         """
 
-    def enter(
-        self, group: str, base_url: str, limits: Amounts, prices: Mapping[str, Any] | None
-    ) -> None:
-        """Make the fleet, begin its spend anew when nobody is alive, merge the budget."""
+    @abstractmethod
+    def groups(self) -> list[str]:
+        """All fleets in this store."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the connection."""
+
+    @abstractmethod
+    def _run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
+        """Take one atomic step, or raise `StoreUnreachableError`."""
 
     def sync(self, group: str, report: Report) -> Grant:
-        """Renew a lease and read what applies to all."""
+        """Renew a lease, add a budget to that of all, and read what applies to all."""
+        given = attrs.asdict(report, recurse=False)
+        now, known, cap, target, turn, members, numbers = self._run("sync", group, given)
+        return Grant(
+            bool(known),
+            cap,
+            target,
+            turn,
+            members,
+            window=numbers["window"],
+            round=int(numbers.get("round", 0)),
+            growing=numbers.get("growing", 1) > 0,
+            pause=max(0.0, numbers["pause"] - now),
+            limits=_part(numbers, "limit "),
+            taken=NOTHING | _part(numbers, "taken "),
+        )
 
     def look(self, group: str, *, sweep: bool = False) -> FleetRecord | None:
         """Read everything; with `sweep`, first forget members whose lease ended."""
+        now, numbers, texts, rows, spent = self._run("look", group, {"sweep": sweep})
+        if not numbers:
+            return None
+        spend: dict[str, dict[str, float]] = {}
+        for name, amount in spent.items():
+            kind, _, member = name.partition(" ")
+            spend.setdefault(member, dict(NOTHING))[kind] = amount
+        return FleetRecord(
+            group=group,
+            base_url=texts.get("base_url", ""),
+            now=now,
+            pause=max(0.0, numbers.get("pause", 0.0) - now),
+            window=orjson.loads(texts.get("plan", "{}")),
+            size=numbers.get("window", 0.0),
+            members=tuple(
+                MemberRecord(
+                    name, row["lease"], row["target"], now - row["seen"], orjson.loads(row["facts"])
+                )
+                for name, row in sorted(rows.items())
+                if row["expires"] > now
+            ),
+            limits=_part(numbers, "limit "),
+            prices=orjson.loads(texts["prices"]) if "prices" in texts else None,
+            spend=spend,
+        )
 
     def settle(
-        self, group: str, serial: int, window: Mapping[str, Any], targets: Mapping[str, int]
+        self, group: str, turn: int, window: Mapping[str, Any], targets: Mapping[str, int]
     ) -> None:
         """Write a plan, unless a later one was begun."""
+        growing = int(window.get("phase") == "grow")
+        numbers = {"window": window["size"], "round": window["round"], "growing": growing}
+        given = {"turn": turn, "numbers": numbers, "plan": orjson.dumps(window).decode()}
+        self._run("settle", group, {**given, "targets": targets})
 
     def take(
         self, group: str, member: str, need: Amounts, want: Amounts, *, check: bool
@@ -177,51 +185,29 @@ class Store(Protocol):
         Returns:
             What was set aside: `want`, or `need` when the budget has no more, or None.
         """
+        given = {"id": member, "need": need, "want": want, "check": check}
+        return {"want": want, "need": need, "": None}[self._run("take", group, given)]
 
     def leave(self, group: str, member: str) -> None:
         """Give a lease back at once; what the member spent stays."""
+        self._run("leave", group, {"id": member})
 
-    def groups(self) -> list[str]:
-        """All fleets in this store."""
+    def check_layout(self, found: str | None) -> None:
+        """Refuse a store that was written by an older or newer version."""
+        if found in (None, str(LAYOUT)):
+            return
+        age = "an older" if str(found).isdigit() and int(str(found)) < LAYOUT else "a newer"
+        raise ConfigurationError(
+            f"The fleet at {self.place} was written by {age} version of tinker-ext: its layout is "
+            f"{found}, and version {__version__} uses {LAYOUT}. {ONE_VERSION}"
+        )
 
-    def close(self) -> None:
-        """End the connection."""
+
+ONE_VERSION = "Run one version in all processes, or give this run a place of its own."
 
 
-def grant(state: dict[str, Any], old: int | None, others: int, leased: int, report: Report,
-          now: float) -> tuple[int, int, int]:  # fmt: skip
-    """Decide one report; the script of the Redis store says the same in Lua.
-
-    Args:
-        state: What applies to all; changed in place.
-        old: The target of this member, None when it is not known.
-        others: How many other members there are.
-        leased: Permits leased to them.
-        report: What the member says.
-        now: Time of the store.
-
-    Returns:
-        Permits, target, and number of the plan to make now or 0.
-    """
-    window = int(state.setdefault("window", report.window))
-    if old is not None:
-        target = old
-    elif report.joining:
-        target = window // (others + 1)
-    else:
-        target, state["recovering"] = report.claim, now + RECOVERY_SECONDS
-    cap = min(target, window - leased)
-    if state.get("recovering", 0) > now:
-        cap = min(cap, report.claim)
-    # What lies further ahead was written before the clock was set back.
-    state["pause"] = min(max(state.get("pause", 0), now + report.pause), now + LONGEST_PAUSE)
-    # Newcomers and refusals do not wait for the next plan, but many of them share one.
-    news = old is None or (report.refused and report.round == state.get("round", 0))
-    wait = state.get("next", 0) - now - (0.75 * report.every if news else 0)
-    if 0 < wait <= report.every:
-        return max(0, cap), target, 0
-    state["next"], state["serial"] = now + report.every, state.get("serial", 0) + 1
-    return max(0, cap), target, state["serial"]
+def _part(numbers: Mapping[str, float], prefix: str) -> dict[str, float]:
+    return {kind: numbers[prefix + kind] for kind in KINDS if prefix + kind in numbers}
 
 
 def group_name(salt: bytes, base_url: str, fingerprint: str) -> str:
@@ -262,52 +248,17 @@ def without_password(address: str | os.PathLike[str]) -> str:
     if "://" not in text:
         return str(Path(text).expanduser().absolute())
     parts = urlsplit(text)
-    user, _, host = parts.netloc.rpartition("@")
-    name = user.partition(":")[0]
-    return urlunsplit(parts._replace(netloc=f"{name}@{host}" if name else host))
+    user = f"{parts.username}@" if parts.username else ""
+    return urlunsplit(parts._replace(netloc=user + parts.netloc.rpartition("@")[2]))
 
 
 def _with_password(address: str) -> str:
     """The address with the password this process knows, for one that came without it."""
     own, password = os.environ.get("TINKER_EXT_FLEET", ""), os.environ.get("REDISCLI_AUTH")
     parts = urlsplit(address)
-    if parts.password is not None:
-        return address
-    if "://" in own and without_password(own) == address:
+    if parts.password is None and "://" in own and without_password(own) == address:
         return own
-    if not password:
+    if parts.password is not None or not password:
         return address
     user, _, host = parts.netloc.rpartition("@")
     return urlunsplit(parts._replace(netloc=f"{user}:{quote(password, safe='')}@{host}"))
-
-
-def check_layout(found: str | None, place: str) -> None:
-    """Refuse a store of another layout.
-
-    Raises:
-        ConfigurationError: It was written by an older or newer version.
-    """
-    if found is None or found == str(LAYOUT):
-        return
-    older = found.isdigit() and int(found) < LAYOUT
-    raise ConfigurationError(
-        f"The fleet at {place} was written by {'an older' if older else 'a newer'} version of "
-        f"tinker-ext: its layout is {found}, and version {__version__} uses {LAYOUT}. Run one "
-        "version in all processes, or give this run a place of its own."
-    )
-
-
-def check_versions(record: FleetRecord | None, place: str) -> None:
-    """Refuse to join members of another version, which would plan by other rules.
-
-    Raises:
-        ConfigurationError: A living member has another version.
-    """
-    for member in record.members if record else ():
-        theirs = str(member.facts.get("version"))
-        if theirs.split(".")[:2] != __version__.split(".")[:2]:
-            raise ConfigurationError(
-                f"The fleet at {place} is in use by tinker-ext {theirs} ({member.id}) and this is "
-                f"{__version__}. Run one version in all processes, or give this run a place of "
-                "its own."
-            )
