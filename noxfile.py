@@ -29,6 +29,9 @@ nox.options.default_venv_backend = "none"
 nox.options.stop_on_first_error = True
 nox.options.sessions = SHORT
 
+# Tests start hundreds of processes; without this each would compile the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 HERE = Path(__file__).parent
 PIP = ["--quiet", "--disable-pip-version-check"]
 PARALLEL = ["-n", "logical", "--maxprocesses", "8", "--dist", "worksteal"]
@@ -146,17 +149,10 @@ def torch_workshop(session: nox.Session) -> str:
     return environment(session, "torch", *steps)
 
 
-def official(session: nox.Session) -> dict[str, str]:
-    """Return one interpreter per official SDK, each in an environment of its own."""
-    return {
-        version: environment(
-            session,
-            f"official-{version}",
-            [TORCH, "numpy"],
-            [f"tinker=={version}", "transformers", "psutil"],
-        )
-        for version in OFFICIAL
-    }
+def official(session: nox.Session, version: str) -> str:
+    """Return the interpreter of an official SDK, in an environment of its own."""
+    steps = [TORCH, "numpy"], [f"tinker=={version}", "transformers", "psutil"]
+    return environment(session, f"official-{version}", *steps)
 
 
 @nox.session
@@ -200,11 +196,18 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def everything(session: nox.Session) -> None:
-    """All of plain `nox`, the other Pythons, the long sessions; `-- NAME …` for some of these."""
-    chosen = session.posargs
-    for name in [] if chosen else [*SHORT, *(f"tests-{version}" for version in OTHER_PYTHONS)]:
-        session.notify(name)
-    for name in chosen or LONG:
+    """All of plain `nox`, the other Pythons, the long sessions.
+
+    `-- --rest` leaves out what plain `nox` has just run; `-- NAME …` runs some of the long ones.
+    """
+    others = [f"tests-{version}" for version in OTHER_PYTHONS]
+    if not session.posargs:
+        chosen = [*SHORT, *others, *LONG]
+    elif session.posargs == ["--rest"]:
+        chosen = [*others, *LONG]
+    else:
+        chosen = session.posargs
+    for name in chosen:
         programs = PROGRAMS.get(name, ())
         if programs and not any(map(shutil.which, programs)):
             session.warn(f"{name} is left out: this machine has no {' or '.join(programs)}")
@@ -293,37 +296,29 @@ def soak(session: nox.Session) -> None:
 
 @nox.session
 def fleet(session: nox.Session) -> None:
-    """A fleet of 8 processes on SQLite and a real Redis (Debian: redis-server).
+    """A fleet of 9 processes on SQLite and on a real Redis (Debian: redis-server), in 3 minutes.
 
-    `-- --long` takes 16 processes on SQLite and 50 on Redis; other options go to
+    `-- --long` takes 16 processes on SQLite and 50 on Redis, and needs a quiet machine; see
     tests/fleet/prove.py.
     """
     python = workshop(session)
     if shutil.which("redis-server") is None:
         session.error("redis-server is not installed: apt-get install redis-server")
     env = {"TINKER_FLEET_REDIS": "1"}
-    prove, options = [python, "tests/fleet/prove.py"], list(session.posargs)
-    session.run(python, "-m", "pytest", "tests/fleet", env=env)
+    session.run(python, "-m", "pytest", *PARALLEL, "tests/fleet", env=env)
     session.run(python, "tests/fleet/cost.py")
-    if "--long" in options:
-        # A sample must take much longer than its share of the machine's processors.
-        session.run(*prove, "--sqlite", "--processes", "16", "--latency", "4", "--seconds", "60")
-        large = ["--processes", "50", "--limit", "200", "--latency", "10", "--seconds", "120"]
-        session.run(*prove, "--redis", *large)
-    else:
-        session.run(*prove, *options)
+    session.run(python, "tests/fleet/prove.py", *session.posargs)
 
 
 @nox.session
 def examples(session: nox.Session) -> None:
-    """Run every example as a script and as a notebook; the build of the docs runs the tutorial."""
+    """Run every example; tests run the notebooks, the build of the docs the tutorial."""
     python = workshop(session)
-    session.run(python, "examples/notebooks.py", "check")
     names = ("quickstart", "rl_toy", "custom_loss", "async_pipeline", "see_it")
-    notebooks = [[python, "examples/notebooks.py", "run", name] for name in names]
     scripts = [[python, f"examples/{name}.py"] for name in names]
+    fresh = [python, "examples/notebooks.py", "check"]
     # As strict as production: what passes here is not refused there.
-    together(session, *notebooks, *scripts, env={"TINKER_EXT_PROFILE": "hosted"})
+    together(session, fresh, *scripts, env={"TINKER_EXT_PROFILE": "hosted"})
 
 
 @nox.session
@@ -355,17 +350,16 @@ def browser(session: nox.Session) -> None:
 @nox.session
 def loggers(session: nox.Session) -> None:
     """trackio, wandb (offline), TensorBoard and MLflow, the real packages, read back."""
-    extras = "server,trackio,wandb,tensorboard,mlflow"
-    python = environment(
-        session, "loggers", ["-e", f".[{extras}]", "pytest", "pytest-timeout"], fast=True
-    )
+    extras = "server,trackio,wandb,tensorboard,mlflow,test"
+    python = environment(session, "loggers", ["-e", f".[{extras}]"], fast=True)
     session.run(python, "-m", "pytest", "tests/loggers", *session.posargs)
 
 
 @nox.session
 def wheel(session: nox.Session) -> None:
     """Install the wheel in a clean environment: what it pulls, how large, that it works."""
-    session.run(workshop(session), "tests/wheel.py")
+    uv = fast_installer()
+    session.run(workshop(session), "tests/wheel.py", *(["--uv", uv] if uv else []))
 
 
 @nox.session
@@ -390,8 +384,7 @@ def parity(session: nox.Session) -> None:
     every = options[:2] == ["--versions", "all"]
     versions = EVERY_OFFICIAL if every else SHORT_OFFICIAL
     # One environment has what all of them need; each version is a folder, as it was published.
-    needs = [f"tinker=={OFFICIAL[0]}", "transformers"]
-    python = environment(session, "official", [TORCH, "numpy"], needs)
+    python = official(session, OFFICIAL[0])
     sdks = HERE / ".nox" / "official-sdks"
     for version in versions:
         if not (sdks / version).exists():
@@ -413,11 +406,12 @@ def parity(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Side by side with the official SDKs, as ratios; `-- --full` for the long form."""
-    env = {
-        f"TINKER_BENCH_{version.replace('.', '_')}": python
-        for version, python in official(session).items()
-    }
-    session.run(torch_workshop(session), "tests/bench/run.py", *session.posargs, env=env)
+    # The short form measures neither the oldest nor torch.
+    full = "--full" in session.posargs
+    versions = OFFICIAL if full else OFFICIAL[:1]
+    env = {f"TINKER_BENCH_{v.replace('.', '_')}": official(session, v) for v in versions}
+    ours = torch_workshop(session) if full else workshop(session)
+    session.run(ours, "tests/bench/run.py", *session.posargs, env=env)
 
 
 @nox.session

@@ -1,9 +1,10 @@
 """# 1. Chat data
 
-The tutorial takes chat data to a deployed adapter, on the embedded server: no key, no network, and
-every page runs in seconds. On another server change `base_url` and the name of the model.
+This tutorial goes from chat data to a deployed adapter. It uses the embedded server, so it needs no
+key and no network, and every page runs in seconds. For another server, change `base_url` and the
+name of the model.
 
-This page turns conversations into training data: the chat template makes tokens of them, and the
+This page turns conversations into training data: the chat template turns them into tokens, and the
 loss mask says which of those tokens the model learns to write.
 """
 
@@ -21,7 +22,7 @@ for message in chats[0]:
 # %% [markdown]
 # ## The chat template
 #
-# A chat model has learnt its conversations in one particular form. The tokenizer knows it.
+# A chat model was trained on conversations in one particular format. The tokenizer knows it.
 
 # %%
 service = ServiceClient(base_url="embedded")
@@ -34,8 +35,8 @@ print(tokenizer.apply_chat_template(chats[0], tokenize=False))
 # ## The loss mask
 #
 # The model should learn the answer, not the question, so the question's positions get weight 0.
-# What has to be written by the model is everything after the *generation prompt*: the template up
-# to where the assistant begins.
+# The model has to write everything after the *generation prompt*: the template up to where the
+# assistant's message begins.
 
 
 # %%
@@ -54,8 +55,8 @@ learnt = datum.loss_fn_inputs["weights"].tolist().count(1.0)
 print(f"{datum.model_input.length} positions, {learnt} of them learnt")
 
 # %% [markdown]
-# Look at the mask before you train: a mask that is off by one is the most common mistake, and
-# nothing else will tell you.
+# Look at the mask before you train: a mask that is off by one is a common mistake, and nothing else
+# will show it.
 
 
 # %%
@@ -89,13 +90,13 @@ Path("mask.svg").write_text(mask_picture(datum), encoding="utf-8")
 #
 # ## The data set
 #
-# The last wordings are kept aside: a model is judged by questions it has not seen.
+# The last conversations are held out, to evaluate the model on questions it has not seen.
 
 # %%
 data = [to_datum(chat) for chat in chats]
 train, held_out = data[:-8], data[-8:]
 tokens = sum(datum.model_input.length for datum in train)
 learnt = sum(sum(datum.loss_fn_inputs["weights"].tolist()) for datum in train)
-print(f"{len(train)} to train on, {len(held_out)} to judge by")
+print(f"{len(train)} for training, {len(held_out)} for evaluation")
 print(f"{tokens} tokens, {learnt:.0f} of them learnt")
 service.close("success").result()

@@ -26,7 +26,7 @@ def to_datum(messages: list[dict[str, str]]) -> Datum:
     return Datum(ModelInput.from_ints(whole[:-1]), {"target_tokens": whole[1:], "weights": weights})
 
 
-# What sixteen animals say and eat; two of the answers are kept aside.
+# What sixteen animals say and eat; two of the answers are held out.
 chats = [chat for chat in conversations() if chat[0]["content"].endswith(("say?", "eat?"))]
 train = [to_datum(chat) for chat in chats[:-2]]
 held_out = [to_datum(chat) for chat in chats[-2:]]
@@ -67,7 +67,7 @@ for step in range(STEPS):
     waiting.append(training.forward_backward(train, "cross_entropy"))
     training.optim_step(AdamParams(learning_rate=rate))
     if step % 25 == 0 or step == STEPS - 1:
-        # A forward pass without gradients: what the model makes of data it does not train on.
+        # A forward pass without gradients, on data that the model does not train on.
         judged.append((step, training.forward(held_out, "cross_entropy")))
     if step > 0:
         losses.append(waiting[step - 1].result().loss_per_token)
@@ -82,8 +82,8 @@ for step, result in judged:
 Path("loss.svg").write_text(svg(losses, "Loss per token, training"), encoding="utf-8")
 
 # %% [markdown]
-# Nobody can know what an unseen animal says: the model has learnt the answers, not zoology, and the
-# held-out loss says so. That is what held-out data is for.
+# What an unseen animal says cannot be inferred: the model has memorised the answers, and the
+# held-out loss shows it. That is what held-out data is for.
 #
 # ## After
 
@@ -98,8 +98,8 @@ print(right, "of 4 right")
 # %% [markdown]
 # ## Save
 #
-# `save_state` keeps weights and optimizer, to train on; `save_weights_for_sampler` keeps weights
-# only, to sample from. Both give a path that any client of the server can use.
+# `save_state` saves the weights and the optimizer, to continue training; `save_weights_for_sampler`
+# saves only the weights, to sample from. Both return a path that any client of the server can use.
 
 # %%
 checkpoint = training.save_state("animals").result().path

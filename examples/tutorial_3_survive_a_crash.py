@@ -1,11 +1,12 @@
 """# 3. Survive a crash
 
 Machines are turned off, processes are killed, connections break. A `Run` keeps a journal on disk,
-written before and after each effect, so that the same program started again goes on where it
-stopped, and no step takes effect twice. This page kills a training program and shows that.
+written before and after each request, so that the same program, started again, continues where it
+stopped, and no step takes effect twice. This page kills a training program to show that.
 
 The program trains with the embedded server, whose state is in a folder here (`embedded:state`), so
-that it, too, survives the end of the process. With a server elsewhere nothing changes but the URL.
+that the server's state also survives the end of the process. With another server, only the URL
+changes.
 """
 
 # %%
@@ -30,11 +31,11 @@ with Run(f"{folder}/run.journal", base_model="tinker-ext/tiny", rank=4, seed=1,
         print(f"step {step} loss per token {result.result().loss_per_token:.6f}", flush=True)
 """
 Path("train.py").write_text(PROGRAM, encoding="utf-8")
-for folder in ("calm", "killed"):
+for folder in ("undisturbed", "killed"):
     Path(folder).mkdir(exist_ok=True)
 
 # %% [markdown]
-# ## A calm run, to compare with
+# ## An undisturbed run, to compare with
 
 
 # %%
@@ -45,13 +46,13 @@ def train(folder: str, steps: int) -> list[str]:
     return done.stdout.splitlines()
 
 
-calm = train("calm", 12)
-print("\n".join(calm))
+expected = train("undisturbed", 12)
+print("\n".join(expected))
 
 # %% [markdown]
 # ## kill -9 in the middle
 #
-# The signal cannot be caught: nothing gets a chance to clean up.
+# This signal cannot be caught, so nothing can clean up.
 
 # %%
 process = subprocess.Popen(
@@ -76,13 +77,14 @@ rest = train("killed", 12)
 print("\n".join(rest))
 
 # %% [markdown]
-# It went on where it stopped. A step that was under way is entered again, but what the server had
-# done of it is not done twice: the losses are those of the calm run, digit for digit.
+# It continued where it stopped. A step that was in progress is entered again, but what the server
+# had already done is not done twice: the losses equal those of the undisturbed run, digit for
+# digit.
 
 # %%
 together = {line.split()[1]: line for line in seen + rest}
-print([together[line.split()[1]] == line for line in calm])
-assert list(together.values()) == calm
+print([together[line.split()[1]] == line for line in expected])
+assert list(together.values()) == expected
 
 # %% [markdown]
 # How it works, what is kept, and what happens when the server has lost the model:

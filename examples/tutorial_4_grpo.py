@@ -1,10 +1,10 @@
 """# 4. Reinforcement learning: GRPO
 
-No answers are given here, only a reward. For each prompt the model writes a group of answers; each
-is compared with its own group (*group relative policy optimisation*): better than the mean of the
-group is made more likely, worse less likely.
+Here the training data has no answers, only a reward. For each prompt the model samples a group of
+answers, and each answer is compared with its own group (*group relative policy optimisation*):
+answers better than the group's mean become more likely, worse ones less likely.
 
-The reward is a toy that a tiny model can learn in seconds: the share of neighbouring letters that
+The reward is one that a tiny model can learn in seconds: the share of neighbouring letters that
 alternate between consonant and vowel, so that `batamelo` is worth 1 and `xqqz 9` nothing.
 """
 
@@ -37,9 +37,9 @@ def reward(text: str) -> float:
 # %% [markdown]
 # ## From samples to data
 #
-# A sample becomes a datum: its tokens, the logprobs under the policy that drew them, and its
-# advantage at each of its positions. The positions of the prompt get advantage 0 and do not train.
-# A group whose samples all got the same reward says nothing and is left out.
+# A sample becomes a datum: its tokens, their logprobs under the policy that sampled them, and the
+# sample's advantage at each of its positions. The positions of the prompt get advantage 0 and do
+# not train. A group whose samples all got the same reward carries no information and is left out.
 
 
 # %%
@@ -60,7 +60,7 @@ def to_datum(prompt: list[int], sequence, advantage: float) -> Datum:
 def rollout(step: int) -> tuple[list[Datum], list[float], str]:
     """Draw a group for each prompt; return the data, the rewards, and one sample."""
     sampler = training.save_weights_and_get_sampling_client()
-    # An empty list of stops lets every sample have its full length.
+    # Without stop conditions every sample has its full length.
     futures = [
         sampler.sample(
             ModelInput.from_ints(prompt),

@@ -1,8 +1,8 @@
 """# 5. Preferences: DPO as a custom loss
 
 *Direct preference optimisation* learns from pairs: of two answers to one question, which is better?
-It is not one of the server's losses, and need not be. A custom loss is a function of yours: the
-client fetches the logprobs, calls it, and sends the gradient back.
+It is not one of the server's losses, so this page writes it as a custom loss: the client fetches
+the logprobs, calls your function, and sends the gradient back.
 """
 
 # %%
@@ -44,7 +44,7 @@ data = [to_datum(question, answer) for question, *both in PAIRS for answer in bo
 # %% [markdown]
 # ## The reference
 #
-# DPO compares the model with the one it started from. Its logprobs are fetched once.
+# DPO compares the model with the one it started from, whose logprobs are fetched once.
 
 
 # %%
@@ -63,9 +63,9 @@ reference = [
 # ## The loss
 #
 # With `b` and `w` the logprobs of the better and the worse answer, each minus the reference, the
-# loss of a pair is `−log σ(β (b − w))`. Here with numpy, so the function returns the gradients too.
-# With torch installed, leave out `backend="numpy"` and the gradients: the function gets tensors and
-# returns the loss and the metrics.
+# loss of a pair is `−log σ(β (b − w))`. This version uses numpy, so the function also returns the
+# gradients. With torch installed, leave out `backend="numpy"` and the gradients: the function
+# receives tensors and returns the loss and the metrics.
 
 
 # %%
@@ -104,5 +104,4 @@ Path("margin.svg").write_text(svg(margins, "Margin of the better answer, nats"),
 service.close("success").result()
 
 # %% [markdown]
-# More on losses of your own, and on those that the server runs itself:
-# [Custom losses](../custom-losses.md).
+# [Custom losses](../custom-losses.md) has more, including losses that the server runs itself.

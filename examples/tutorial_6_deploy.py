@@ -1,6 +1,6 @@
 """# 6. Deploy the adapter
 
-What was trained is a LoRA adapter. This page exports one, looks at the files, and hands them to
+Training produces a LoRA adapter. This page exports one, looks at the files, and uses them with
 PEFT, vLLM and the Hugging Face Hub.
 """
 
@@ -14,7 +14,7 @@ from tinker_ext import AdamParams, Datum, ModelInput, ServiceClient
 from tinker_ext.mock import Server
 from tinker_ext.quickstart import animals
 
-# A server that the command line can reach too; yours has a URL already.
+# A server with a URL, so that the command line can reach it too.
 server = Server().__enter__()
 service = ServiceClient(base_url=server.url)
 training = service.create_lora_training_client("tinker-ext/tiny", rank=8, seed=1)
@@ -43,7 +43,7 @@ print(tinker("sample", checkpoint, "The cow says", "--temperature", "0", "--max-
 # %% [markdown]
 # ## Download it
 #
-# `checkpoint download` fetches the files, continues where it was cut off, and checks what it got.
+# `checkpoint download` fetches the files, resumes an interrupted download, and verifies them.
 
 # %%
 print(tinker("checkpoint", "download", checkpoint, "-o", "adapters"))
@@ -52,7 +52,7 @@ for file in sorted(folder.iterdir()):
     print(f"{file.stat().st_size:>9,} bytes  {file.name}")
 
 # %% [markdown]
-# This is the layout of PEFT: weights in safetensors and a description beside them.
+# This is the PEFT layout: weights as safetensors, with a configuration file.
 
 # %%
 description = json.loads((folder / "adapter_config.json").read_text())
@@ -88,5 +88,5 @@ server.__exit__(None, None, None)
 # $ tinker-ext checkpoint push-hf tinker://…/weights/final -r you/animals
 # ```
 #
-# It checks that you are logged in and may write there before it exports anything, and writes a
+# Before it exports anything, it checks that you are logged in and may write there. It also writes a
 # model card that names the base model.

@@ -1,8 +1,40 @@
 """What holds for all tests: they do not depend on how the test command itself was started."""
 
+import gc
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
+from given_back import watched
 from hypothesis import settings
+
+HERE = Path(__file__).parent
+# Tests of clients; those of a lane or a budget itself end with some of it taken.
+OF_CLIENTS = (
+    "contract/test_client",
+    "faults",
+    "knobs",
+    "unit/clients",
+    "unit/runs",
+    "unit/observe",
+)
+
+
+@pytest.fixture(autouse=True)
+def everything_given_back(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a test did to its clients, on whatever loop: nothing is taken when it ends.
+
+    `@pytest.mark.keeps` is for a test whose point is a client that is left as it is.
+    """
+    place = request.path.relative_to(HERE).as_posix()
+    if not place.startswith(OF_CLIENTS) or request.node.get_closest_marker("keeps"):
+        yield
+        return
+    with watched(weak=True) as taken:
+        yield
+        assert taken.left_by_threads() == []
+
 
 # A shell starts background jobs with Ctrl-C ignored, and children inherit that; the tests that
 # interrupt programs of their own would wait for ever.
@@ -12,3 +44,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A busy machine is not a fault of what is tested: no example has to end within 200 ms.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and collected tests out of every later garbage collection: it takes seconds."""
+    gc.collect()
+    gc.freeze()

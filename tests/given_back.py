@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,12 +30,16 @@ def _bytes(budget: Any, size: int) -> str | None:
 
 
 def _in_flight(entries: Any, _: int) -> str | None:
-    return f"{len(entries)} operations are noted as in flight" if len(entries) else None
+    if len(entries):
+        return f"{len(entries)} operations are noted as in flight"
+    return "a watchdog is left that watches nothing" if entries._timer is not None else None
 
 
 def _samples(pool: Any, _: int) -> str | None:
     if pool.in_flight or pool.queued:
         return f"{pool.in_flight} samples in flight, {pool.queued} queued"
+    if pool._closed is not None and any(each._timer is not None for each in pool._progresses):
+        return "a closed pool still watches whether its samples move"
     return None
 
 
@@ -44,12 +50,17 @@ def _completions(poller: Any, _: int) -> str | None:
     return None
 
 
+def _polls(pace: Any, _: int) -> str | None:
+    return f"{pace.waiting} polls wait for their turn" if pace.waiting else None
+
+
 CHECKS: dict[str, Check] = {
     "FairQueue": _lane,
     "ByteBudget": _bytes,
     "InFlight": _in_flight,
     "SamplePool": _samples,
     "Completions": _completions,
+    "PollPace": _polls,
 }
 PLACES = {
     "FairQueue": "tinker_ext._transport.limits",
@@ -57,29 +68,57 @@ PLACES = {
     "InFlight": "tinker_ext.core.in_flight",
     "SamplePool": "tinker_ext.core.sample_pool",
     "Completions": "tinker_ext.core.completions",
+    "PollPace": "tinker_ext._transport.limits",
 }
+# What knows nobody above it; the others would keep clients alive that a test has let go of.
+LEAVES = frozenset({"FairQueue", "ByteBudget", "PollPace"})
+PATIENCE = 5.0
+"""Seconds a loop thread has to give back what a test that ended had taken."""
 
 
 class Taken:
     """What was made, and what of it is still taken."""
 
-    def __init__(self) -> None:
-        self._made: list[tuple[str, Any, int]] = []
+    def __init__(self, *, weak: bool = False) -> None:
+        self._made: list[tuple[str, Callable[[], Any], int]] = []
+        self._weak = weak
 
     def note(self, name: str, thing: Any, size: int) -> None:
         """Remember one."""
-        self._made.append((name, thing, size))
+        weak = self._weak and name not in LEAVES
+        self._made.append((name, weakref.ref(thing) if weak else lambda: thing, size))
 
     def left(self) -> list[str]:
         """What is still taken, in words."""
-        found = (CHECKS[name](thing, size) for name, thing, size in self._made)
+        things = [(name, get(), size) for name, get, size in self._made]
+        found = [CHECKS[name](thing, size) for name, thing, size in things if thing is not None]
         return [text for text in found if text is not None]
+
+    def left_by_threads(self) -> list[str]:
+        """The same where loops have threads of their own, which need a moment to give back."""
+        until = time.monotonic() + PATIENCE
+        while (left := [*self.left(), *_tasks()]) and time.monotonic() < until:
+            time.sleep(0.02)
+        return left
+
+
+def _tasks() -> list[str]:
+    """Tasks of the shared loop that nobody uses any more."""
+    loops = sys.modules.get("tinker_ext.core.loop")
+    if loops is None:
+        return []
+    shared: Any = loops.shared_loop()
+    return [] if shared._users else [f"a task is left: {task}" for task in set(shared._running)]
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[Taken]:
-    """Note everything that is made inside the block."""
-    taken = Taken()
+def watched(*, weak: bool = False) -> Iterator[Taken]:
+    """Note everything that is made inside the block.
+
+    Args:
+        weak: Keep nothing alive by it that knows a client.
+    """
+    taken = Taken(weak=weak)
     undo: list[tuple[type, Any]] = []
     try:
         for name, place in PLACES.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -12,8 +13,8 @@ from given_back import watched
 from virtual_clock import VirtualClockLoop, run_virtual
 
 from tinker_ext import AdamParams, Datum, ModelInput, ServiceClient
-from tinker_ext.core.deadline import deadline as deadline
 from tinker_ext.core.loop import InlineRuntime
+from tinker_ext.core.workspace import deadline as deadline
 from tinker_ext.mock import App, Settings, create_app
 
 T = TypeVar("T")
@@ -37,8 +38,12 @@ def adam(rate: float = 1e-2) -> AdamParams:
 
 
 def server(**settings: Any) -> App:
-    """An application that computes inside the request, so that one seed is one execution."""
-    return create_app(Settings(inline_engine=True, **settings))
+    """An application that computes inside the request, so that one seed is one execution.
+
+    TINKER_EXT_PROFILE=hosted makes it as strict as production where a test does not say otherwise.
+    """
+    profile = os.environ.get("TINKER_EXT_PROFILE", "default")
+    return create_app(Settings.of_profile(profile, inline_engine=True, **settings))
 
 
 def client(app: Any, **options: Any) -> ServiceClient:

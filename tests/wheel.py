@@ -1,10 +1,13 @@
 """Build the wheel, install it in a clean environment, and say what that pulls and weighs.
 
 Run by `nox -s wheel`; `tests/contract/test_light_core.py` checks the same facts without installing.
+`--uv PATH` lets uv do the work of pip: in a fraction of the time, and without the bytecode that pip
+adds to what is weighed.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import subprocess
@@ -47,9 +50,12 @@ print(json.dumps({"sizes": sizes, "import": after_import, "client": after_client
 """
 
 
-def build(into: Path) -> Path:
+def build(into: Path, uv: str | None) -> Path:
     """Build the wheel into a directory and return its path."""
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(into), str(ROOT)]
+    tool = (
+        [uv, "build", "--quiet", "--out-dir"] if uv else [sys.executable, "-m", "build", "--outdir"]
+    )
+    command = [*tool, str(into), "--wheel", str(ROOT)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     (wheel,) = into.glob("*.whl")
     return wheel
@@ -77,14 +83,13 @@ def check_wheel(wheel: Path) -> list[str]:
     return problems
 
 
-def look(wheel: Path, into: Path) -> dict[str, Any]:
+def look(wheel: Path, into: Path, uv: str | None) -> dict[str, Any]:
     """Install a wheel into a new environment and return what is there and what imports load."""
-    venv.create(into, with_pip=True)
+    venv.create(into, with_pip=uv is None)
     python = into / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    subprocess.run(
-        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)],
-        check=True,
-    )
+    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check"]
+    install = [uv, "pip", "install", "--python", str(python)] if uv else pip
+    subprocess.run([*install, "--quiet", str(wheel)], check=True)
     done = subprocess.run(
         [str(python), "-I", "-c", _LOOK], check=True, capture_output=True, text=True, cwd=into
     )
@@ -106,11 +111,14 @@ def check(found: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     """Print the packages with their sizes and what is wrong with them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--uv", help="path of uv")
+    uv = parser.parse_args().uv
     with tempfile.TemporaryDirectory() as folder:
-        wheel = build(Path(folder) / "dist")
+        wheel = build(Path(folder) / "dist", uv)
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB")
         problems = check_wheel(wheel)
-        found = look(wheel, Path(folder) / "env")
+        found = look(wheel, Path(folder) / "env", uv)
     for name, size in sorted(found["sizes"].items(), key=lambda item: -item[1]):
         print(f"{size / 1e6:8.2f} MB  {name}")
     problems += check(found)

@@ -60,6 +60,9 @@ class Credentials(Protocol):
 class StaticKey:
     """One API key (or JWT) given by the user; the same value for every request."""
 
+    constant = True
+    """Asked for once: the value does not change."""
+
     def __init__(self, key: str | None) -> None:
         self._secret = Secret(key) if key else None
 

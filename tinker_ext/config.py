@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import attrs
@@ -78,14 +79,28 @@ class Secret:
         )
 
 
-def _secret(value: str | Secret | None) -> Secret | None:
+def _secret(value: str | Secret | None, name: str) -> Secret | None:
     if value is None or isinstance(value, Secret):
         return value or None
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{name} must be text or None, not {type(value).__name__}.")
     return Secret(value) if value else None
+
+
+def _api_key(value: str | Secret | None) -> Secret | None:
+    return _secret(value, "api_key")
+
+
+def _cloudflare_secret(value: str | Secret | None) -> Secret | None:
+    return _secret(value, "cloudflare_client_secret")
 
 
 def _tags(value: Any) -> tuple[str, ...]:
     items = value.split(",") if isinstance(value, str) else value
+    items = tuple(items) if isinstance(items, Iterable) else (items,)
+    for item in items:
+        if not isinstance(item, str):
+            raise ConfigurationError(f"tags must be a list of texts, got {item!r:.50} among them.")
     return tuple(dict.fromkeys(tag.strip() for tag in items if tag.strip()))
 
 
@@ -115,22 +130,63 @@ def normal_url(value: str) -> str:
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
+def _path(value: str | os.PathLike[str] | None) -> str | None:
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise ConfigurationError(
+            f"dialect_file must be text or a path, not {type(value).__name__}."
+        )
+    return os.fspath(value) if value else None
+
+
 def fleet_address(value: str | os.PathLike[str] | None) -> str | None:
     """The folder or URL of a fleet as text.
 
     Raises:
-        ConfigurationError: It is neither text nor a path.
+        ConfigurationError: It is neither text nor a path, or cannot be the name of a folder.
     """
     if value is not None and not isinstance(value, str | os.PathLike):
         raise ConfigurationError(
             f"fleet must be a folder or a redis:// URL, not {type(value).__name__}."
         )
-    return str(value) if value else None
+    text = str(value) if value else None
+    # Not shown: a URL may contain a password.
+    if text is not None and not text.strip():
+        raise ConfigurationError("fleet must be a folder or a redis:// URL, not blanks alone.")
+    if text is not None and "\0" in text:
+        raise ConfigurationError("fleet must be a folder or a redis:// URL, without a NUL in it.")
+    return text
 
 
-def _more_than_zero(_: object, attribute: attrs.Attribute[Any], value: float | None) -> None:
-    if value is not None and not value > 0:
-        raise ConfigurationError(f"{attribute.name} must be above 0, got {value!r}.")
+def _number(
+    kind: Any, what: str, *, optional: bool, least: float = 0.0
+) -> Callable[[object, attrs.Attribute[Any], Any], None]:
+    allowed = f"{what} above 0" if not least else f"{what}, {least:g} or more"
+    if optional:
+        allowed += ", or None"
+
+    def check(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is None and optional:
+            return
+        # True is 1 to Python, and not what anybody means here.
+        sound = isinstance(value, kind) and not isinstance(value, bool)
+        if not sound or not value > 0 or value < least:
+            raise ConfigurationError(f"{attribute.name} must be {allowed}, got {value!r:.50}.")
+
+    return check
+
+
+def _is_a(*kinds: type, allowed: str) -> Callable[[object, attrs.Attribute[Any], Any], None]:
+    def check(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, kinds):
+            # What was given is not shown: it may be a secret.
+            raise ConfigurationError(
+                f"{attribute.name} must be {allowed}, not {type(value).__name__}."
+            )
+
+    return check
+
+
+_TEXT = _is_a(str, type(None), allowed="text or None")
 
 
 def _one_of(*allowed: str) -> Callable[[object, attrs.Attribute[Any], Any], None]:
@@ -165,15 +221,21 @@ def _flag(text: str) -> bool:
     raise ValueError(f"expected 1/true/yes/on or 0/false/no/off, got {text!r}")
 
 
-def _seconds(default: float | None, env: str) -> Any:
+def _seconds(default: float | None, env: str, *, never: bool = False, least: float = 0.0) -> Any:
     def read(text: str) -> float | None:
         return None if text.strip().lower() in {"none", "never"} else float(text)
 
-    return _knob(default, env, read=read, validator=_more_than_zero)
+    check = _number(Real, "a number of seconds", optional=never or default is None, least=least)
+    return _knob(default, env, read=read, validator=check)
 
 
 def _count(default: int | None, env: str) -> Any:
-    return _knob(default, env, read=int, validator=_more_than_zero)
+    check = _number(Integral, "a whole number", optional=default is None)
+    return _knob(default, env, read=int, validator=check)
+
+
+SHORTEST_PERIOD = 0.05
+"""Something sent or logged again and again more often than this would be a storm."""
 
 
 @attrs.frozen(kw_only=True)
@@ -191,26 +253,40 @@ class Config:
     base_url: str = _knob(HOSTED_BASE_URL, "TINKER_BASE_URL", converter=normal_url)
     """Where the server is; `embedded` runs one inside this process."""
     api_key: Secret | None = attrs.field(
-        default=None, converter=_secret, metadata={"env": "TINKER_API_KEY", "read": str}
+        default=None,
+        converter=_api_key,
+        metadata={"env": "TINKER_API_KEY", "read": str},
     )
     """Credential sent as X-API-Key, to this base URL only."""
-    credential_cmd: str | None = _knob(None, "TINKER_CREDENTIAL_CMD", show=False)
+    credential_cmd: str | None = _knob(None, "TINKER_CREDENTIAL_CMD", validator=_TEXT, show=False)
     """Command that prints a credential; hidden, since it may contain one."""
-    project_id: str | None = _knob(None, "TINKER_PROJECT_ID")
+    project_id: str | None = _knob(None, "TINKER_PROJECT_ID", validator=_TEXT)
     """Project of new sessions and copied weights."""
     tags: tuple[str, ...] = _knob((), "TINKER_TAGS", converter=_tags)
     """Tags of new sessions; separated by commas in the environment."""
-    telemetry: bool | None = _knob(None, "TINKER_TELEMETRY", read=_flag)
+    telemetry: bool | None = _knob(
+        None,
+        "TINKER_TELEMETRY",
+        read=_flag,
+        validator=_is_a(bool, type(None), allowed="True, False or None"),
+    )
     """True on, False off, None off unless consent was given for the hosted service."""
-    telemetry_consent: bool = _knob(False, "TINKER_EXT_TELEMETRY_CONSENT", read=_flag)
+    telemetry_consent: bool = _knob(
+        False,
+        "TINKER_EXT_TELEMETRY_CONSENT",
+        read=_flag,
+        validator=_is_a(bool, allowed="True or False"),
+    )
     """Whether the hosted service may be sent telemetry while the switch above is unset."""
-    log_level: str | None = _knob(None, "TINKER_LOG", read=str.lower)
+    log_level: str | None = _knob(None, "TINKER_LOG", read=str.lower, validator=_TEXT)
     """`debug` or `info`; anything else leaves logging as it is."""
-    cloudflare_client_id: str | None = _knob(None, "CLOUDFLARE_ACCESS_CLIENT_ID", show=False)
+    cloudflare_client_id: str | None = _knob(
+        None, "CLOUDFLARE_ACCESS_CLIENT_ID", validator=_TEXT, show=False
+    )
     """Sent as CF-Access-Client-Id."""
     cloudflare_client_secret: Secret | None = attrs.field(
         default=None,
-        converter=_secret,
+        converter=_cloudflare_secret,
         metadata={"env": "CLOUDFLARE_ACCESS_CLIENT_SECRET", "read": str},
     )
     """Sent as CF-Access-Client-Secret."""
@@ -229,15 +305,19 @@ class Config:
     """Time for one heartbeat."""
     close_timeout: float = _seconds(30.0, "TINKER_EXT_CLOSE_TIMEOUT")
     """Time that closing may take."""
-    wait_deadline: float | None = _seconds(86_400.0, "TINKER_EXT_WAIT_DEADLINE")
+    wait_deadline: float | None = _seconds(86_400.0, "TINKER_EXT_WAIT_DEADLINE", never=True)
     """Longest wait for one result when the caller names none; None waits for ever."""
-    stall_warning_period: float = _seconds(60.0, "TINKER_EXT_STALL_WARNING_PERIOD")
-    """A wait without news for this long is reported, then again once per period."""
+    stall_warning_period: float = _seconds(
+        60.0, "TINKER_EXT_STALL_WARNING_PERIOD", least=SHORTEST_PERIOD
+    )
+    """A wait without news for this long is reported, then again once per period; 0.05 or more."""
     billing_pause: float = _seconds(3600.0, "TINKER_EXT_BILLING_PAUSE")
     """How long 402 is waited out before it becomes an error, unless `retry_attempts` ends it."""
 
-    heartbeat_interval: float = _seconds(10.0, "TINKER_EXT_HEARTBEAT_INTERVAL")
-    """Time between heartbeats of a session."""
+    heartbeat_interval: float = _seconds(
+        10.0, "TINKER_EXT_HEARTBEAT_INTERVAL", least=SHORTEST_PERIOD
+    )
+    """Time between heartbeats of a session; 0.05 or more."""
     heartbeat_warn_after: float = _seconds(120.0, "TINKER_EXT_HEARTBEAT_WARN_AFTER")
     """Silence of the server after which a warning is logged."""
     queue_log_period: float = _seconds(60.0, "TINKER_EXT_QUEUE_LOG_PERIOD")
@@ -255,7 +335,10 @@ class Config:
     retry_window: float = _seconds(300.0, "TINKER_EXT_RETRY_WINDOW")
     """No attempt starts later than this after the first one."""
     retry_budget: float = _knob(
-        0.2, "TINKER_EXT_RETRY_BUDGET", read=float, validator=_more_than_zero
+        0.2,
+        "TINKER_EXT_RETRY_BUDGET",
+        read=float,
+        validator=_number(Real, "a number", optional=False),
     )
     """Retries earned per successful request, so that an unhealthy server is not hammered."""
 
@@ -271,6 +354,9 @@ class Config:
     )
     """What the server does with a repeated seq_id, when you know better than `auto` can find out;
     on `ignore` a training request whose answer was lost is never sent again."""
+    dialect_file: str | None = _knob(None, "TINKER_EXT_DIALECT_FILE", converter=_path)
+    """File that `tinker-ext conform --remember` wrote about this server: its wire, what it does
+    with a repeated seq_id, what it lacks. `wire` and `seq` win over it."""
     chunk_datums: int | None = _count(None, "TINKER_EXT_CHUNK_DATUMS")
     """Most datums per request; None takes the limit of the server's era."""
     chunk_size: int | None = _count(None, "TINKER_EXT_CHUNK_SIZE")
@@ -382,7 +468,7 @@ _NONE_COUNTS = frozenset({"wait_deadline"})
 _SECRETS = frozenset(
     {"api_key", "credential_cmd", "cloudflare_client_id", "cloudflare_client_secret", "fleet"}
 )
-_STAY = _SECRETS | {"base_url"}
+_STAY = _SECRETS | {"base_url", "dialect_file"}
 
 
 def _unpickle(public: dict[str, Any]) -> Config:

@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-_TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
+_TABLE = "border-collapse:collapse;font:inherit;color:inherit;font-variant-numeric:tabular-nums"
 _CELL = "text-align:left;padding:2px 12px 2px 0;vertical-align:top"
 MOST_ROWS = 20
 MOST_TEXT = 600
@@ -39,13 +39,15 @@ def card(title: str, facts: Iterable[tuple[str, Any]] = (), more: str = "") -> s
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """A table with a line of heads; what is longer than 20 rows is cut."""
     head = "".join(f'<th style="{_CELL};opacity:.65">{text(name)}</th>' for name in heads)
-    body = "".join(
-        "<tr>" + "".join(f'<td style="{_CELL}">{text(value)}</td>' for value in row) + "</tr>"
-        for row in rows[:MOST_ROWS]
-    )
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:MOST_ROWS])
     rest = len(rows) - MOST_ROWS
     more = f"<div>… and {rest} more</div>" if rest > 0 else ""
     return f'<table style="{_TABLE}"><tr>{head}</tr>{body}</table>{more}'
+
+
+def _cell(value: Any) -> str:
+    wrap = "normal" if len(str(value)) > 24 else "nowrap"  # "2.0 s" stays on one line
+    return f'<td style="{_CELL};white-space:{wrap}">{text(value)}</td>'
 
 
 def text(value: Any) -> str:
@@ -79,6 +81,9 @@ def future(done: bool, error: BaseException | None, value: Any, waits: str | Non
     inner = getattr(value, "_repr_html_", None)
     if inner is not None:
         return card("Future: done", more=inner())
+    metrics = getattr(value, "metrics", None)
+    if isinstance(metrics, dict):
+        return card(f"Future: done, {type(value).__name__}", metrics.items())
     return card("Future: done", [("result", repr(value))])
 
 

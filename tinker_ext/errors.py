@@ -29,6 +29,7 @@ TinkerError                          everything this package raises on purpose
 ├── BudgetExceededError              a call could use more than the budget allows
 ├── ClientClosedError                used after close                 (also a RuntimeError)
 │   └── SessionEndedError            the server ended the session
+├── DeadlockError                    a wait that would wait for itself (also a RuntimeError)
 ├── InvalidInputError                a bad argument, found before sending (also a ValueError)
 │   ├── UnknownKeyError              a name that is not in the list (also a KeyError)
 │   └── WrongTypeError               a value of another type        (also a TypeError)
@@ -43,23 +44,115 @@ status, headers, body, method and URL, since a pickled `httpx.Request` would car
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
-
-from tinker_ext._reply_parts import (
-    ReplyParts,
-    RequestParts,
-    decode_body,
-    describe_body,
-    reply_parts,
-    request_of,
-    request_parts,
-)
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     import httpx
 
     from tinker_ext.types.enums import RequestErrorCategory
+
+
+# The body is stored decoded, so headers about its coding would be wrong; cookies are secrets.
+_DROPPED_HEADERS = frozenset(
+    {"content-encoding", "content-length", "transfer-encoding", "set-cookie"}
+)
+_LONGEST_BODY_SHOWN = 2000
+_USER_IN_URL = re.compile(r"(?<=://)[^/@]*@")
+
+
+class RequestParts(NamedTuple):
+    """Method and URL of a request, without user and password."""
+
+    method: str
+    url: str
+
+    @classmethod
+    def of(cls, method: str, url: str) -> RequestParts:
+        """Parts with any user and password cut from the URL."""
+        return cls(method, _USER_IN_URL.sub("", url))
+
+
+class ReplyParts(NamedTuple):
+    """Status, headers, decoded body and request of a reply."""
+
+    status: int
+    headers: dict[str, str]
+    content: bytes
+    request: RequestParts | None
+
+    @classmethod
+    def of(
+        cls, status: int, headers: Mapping[str, str], content: bytes, request: RequestParts | None
+    ) -> ReplyParts:
+        """Parts with lower-case header names and without headers that must not be kept."""
+        lower = {name.lower(): value for name, value in headers.items()}
+        kept = {name: value for name, value in lower.items() if name not in _DROPPED_HEADERS}
+        return cls(status, kept, content, request)
+
+
+def is_page(body: object) -> bool:
+    """Whether a body is HTML or XML: a gateway's own page, since Tinker servers write JSON."""
+    if isinstance(body, bytes):
+        return body[:200].lstrip().startswith(b"<")
+    return isinstance(body, str) and body.lstrip().startswith("<")
+
+
+def request_parts(request: httpx.Request | RequestParts | None) -> RequestParts | None:
+    """The parts of a request."""
+    if request is None or isinstance(request, RequestParts):
+        return request
+    return RequestParts.of(request.method, str(request.url))
+
+
+def reply_parts(response: httpx.Response | ReplyParts) -> ReplyParts:
+    """The parts of a reply."""
+    if isinstance(response, ReplyParts):
+        return response
+    content = response.content if response.is_closed else b""
+    request = request_parts(request_of(response))
+    return ReplyParts.of(response.status_code, response.headers, content, request)
+
+
+def request_of(response: httpx.Response | ReplyParts) -> httpx.Request | RequestParts | None:
+    """The request a reply belongs to, when it knows it."""
+    if isinstance(response, ReplyParts):
+        return response.request
+    try:
+        return response.request
+    except RuntimeError:  # httpx raises it for a response built by hand
+        return None
+
+
+def decode_body(body: object) -> tuple[bytes, object]:
+    """Raw and decoded form of an error body; JSON when it is, else text, else None."""
+    if body is None:
+        return b"", None
+    if isinstance(body, str):
+        body = body.encode()
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        content = bytes(body)
+        try:
+            return content, json.loads(content)
+        except (ValueError, RecursionError):
+            return content, content.decode("utf-8", "replace") or None
+    return json.dumps(body, default=str).encode(), body
+
+
+def describe_body(decoded: object) -> str:
+    """The words of the server in an error body, cut to a readable length."""
+    if decoded is None:
+        return "the server gave no reason"
+    if isinstance(decoded, dict) and len(decoded) == 1:
+        (only,) = decoded.values()
+        decoded = only if isinstance(only, str) else decoded
+    text = decoded if isinstance(decoded, str) else str(decoded)
+    if len(text) <= _LONGEST_BODY_SHOWN:
+        return text
+    return f"{text[:_LONGEST_BODY_SHOWN]}… ({len(text)} characters)"
+
 
 _CONTEXT = ("operation", "request_id", "attempts", "elapsed", "hint")
 
@@ -445,6 +538,12 @@ class SessionEndedError(ClientClosedError):
     default_hint = "Create a new ServiceClient and load the last checkpoint."
 
 
+class DeadlockError(TinkerError, RuntimeError):
+    """A result was waited for on the thread that has to bring it."""
+
+    default_hint = "Await the future, or wait for it on another thread."
+
+
 class InvalidInputError(TinkerError, ValueError):
     """An argument is wrong; found before a byte was sent."""
 
@@ -537,5 +636,12 @@ def error_for_status(
         request_id=request_id,
         attempts=attempts,
         elapsed=elapsed,
-        hint=hint or cls.default_hint,
+        hint=hint or (PAGE_HINT if status in _PAGES and is_page(content) else cls.default_hint),
     )
+
+
+_PAGES = frozenset({404, 405, 501})
+PAGE_HINT = (
+    "The body is a web page, so a gateway or proxy wrote it and not a Tinker server. Try again, or "
+    "check base_url."
+)

@@ -1,4 +1,4 @@
-"""What a forked child must renew: locks that threads of the parent held, and work they did."""
+"""What belongs to one process: a forked child renews it, and a pickle cannot carry it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import logging
 import os
 import threading
 import weakref
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
+
+from tinker_ext.errors import WrongTypeError
 
 log = logging.getLogger("tinker_ext")
 
@@ -16,6 +18,28 @@ class Forkable(Protocol):
 
     def after_fork(self) -> None:
         """Forget the parent's threads, loops and work; in the child, before it does anything."""
+
+
+class OfThisProcess:
+    """Something with connections or threads behind it: a copy of it is itself, a pickle an error.
+
+    Attributes:
+        elsewhere: What to do in another process instead.
+    """
+
+    elsewhere = "Make a client of its own there."
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise WrongTypeError(
+            f"A {type(self).__name__} belongs to its process and cannot be pickled. "
+            f"{self.elsewhere}"
+        )
 
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -83,7 +83,7 @@ def list_dtype(key: str) -> Dtype:
 
 
 def to_array(
-    value: object, dtype: Dtype | None = None, *, what: str = "tensor"
+    value: object, dtype: Dtype | None = None, *, what: str = "tensor", keep: bool = False
 ) -> npt.NDArray[Any]:
     """Copy `value` into a C-contiguous array of int64 or float32.
 
@@ -92,10 +92,11 @@ def to_array(
             or anything with `__array__`.
         dtype: Wanted dtype; by default the one that fits the kind of `value`.
         what: How to call the value in an error.
+        keep: Whether an array that can travel as it is may be viewed instead of copied.
 
     Returns:
-        An array of the same shape that shares no memory with `value`; an array that nobody can
-        write to is not copied, but returned.
+        An array of the same shape that shares no memory with `value`, unless `keep` allows a view;
+        an array that nobody can write to is not copied, but returned.
 
     Raises:
         InvalidInputError: bool, unsigned or non-numeric values, ragged lists, or values that do
@@ -114,9 +115,10 @@ def to_array(
     source = _source(value, what)
     own = wire_name(source.dtype)
     if own is not None and own == (dtype or own):
-        if _is_constant(source):
-            return source
-        return np.array(source, order="C")  # nothing to convert, nothing can be out of range
+        if keep:
+            return kept(source)
+        # Nothing to convert, nothing can be out of range.
+        return source if is_constant(source) else np.array(source, order="C")
     kind = source.dtype.kind
     if kind == "V" and source.dtype.name == "bfloat16":  # registered by ml_dtypes
         source, kind = source.astype(np.float32), "f"
@@ -138,16 +140,28 @@ def to_array(
             ) from None
 
 
+def kept(source: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A read-only view of an array that can travel as it is; a copy when its memory is in pieces.
+
+    `frozen_copy` makes it independent of the caller's array, once it is to be sent.
+    """
+    if source.flags.carray:  # in one piece, aligned and writable: nearly every array
+        view = source[...]
+        view.setflags(write=False)
+        return view
+    return frozen_copy(source)
+
+
 def frozen_copy(source: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A read-only copy of an array that can travel as it is; itself when nobody can write to it."""
-    if _is_constant(source):
+    if is_constant(source):
         return source
     made = np.array(source, order="C")
     made.setflags(write=False)
     return made
 
 
-def _is_constant(source: npt.NDArray[Any]) -> bool:
+def is_constant(source: npt.NDArray[Any]) -> bool:
     """Whether an array is read-only down to its memory: parts of replies are, for example."""
     flags = source.flags
     if flags.writeable or not (flags.c_contiguous and flags.aligned):
@@ -159,7 +173,7 @@ def _is_constant(source: npt.NDArray[Any]) -> bool:
         base = base.obj
     if base is None or isinstance(base, bytes):
         return True
-    return isinstance(base, np.ndarray) and _is_constant(base)
+    return isinstance(base, np.ndarray) and is_constant(base)
 
 
 def pack(values: Sequence[Any], dtype: Dtype) -> npt.NDArray[Any] | None:
@@ -178,22 +192,14 @@ def pack(values: Sequence[Any], dtype: Dtype) -> npt.NDArray[Any] | None:
             return packed if np.isfinite(packed).all() else None
         try:
             # Without a sign the array module reads numbers directly; a negative one overflows.
-            integers = np.frombuffer(array("Q", values), np.int64)
+            unsigned = array("Q")
+            unsigned.fromlist(values if type(values) is list else list(values))
+            integers = np.frombuffer(unsigned, np.int64)
         except OverflowError:
             return np.frombuffer(struct.pack(f"{len(values)}q", *values), np.int64)
     except (struct.error, OverflowError, TypeError, ValueError):
         return None
     return integers if integers.min() >= 0 else None  # 2**63 and more
-
-
-def pack_ids(values: Sequence[Any]) -> npt.NDArray[np.uint32] | None:
-    """A flat list of plain integers that 32 bits without a sign hold; None when it is not one."""
-    if not values or type(values[0]) is not int:
-        return None
-    try:
-        return np.frombuffer(array("I", values), np.uint32)
-    except (OverflowError, TypeError, ValueError):
-        return None
 
 
 def _source(value: object, what: str) -> npt.NDArray[Any]:

@@ -62,7 +62,7 @@ REFERENCE = (
     Reference(
         "clients",
         "Clients",
-        "What a training program holds in its hands. Each call has an `_async` twin that does the "
+        "The objects that a training program uses. Each call has an `_async` form that does the "
         "same from an event loop.",
         _of(
             "tinker_ext",
@@ -107,7 +107,7 @@ REFERENCE = (
     Reference(
         "more",
         "Runs, run log, events, downloads, conformance, compatibility",
-        "Smaller modules with a public face.",
+        "Smaller public modules.",
         (
             *_all_of("tinker_ext.runs"),
             *_all_of("tinker_ext.runlog"),
@@ -120,7 +120,7 @@ REFERENCE = (
     Reference(
         "low-level",
         "The generated client",
-        "`tinker_api` is made from the contract; [Operations](operations.md) lists its calls.",
+        "`tinker_api` is generated from the contract; [Operations](operations.md) lists its calls.",
         _all_of("tinker_api"),
     ),
 )
@@ -214,7 +214,7 @@ def tutorial() -> Iterator[tuple[str, str]]:
             parts.append(text if kind == "markdown" else f"```python\n{text}\n```")
         parts.append(
             f"*This page is [`examples/{path.name}`]({REPOSITORY}/examples/{path.name}), run when "
-            "the site was built; there is a notebook of it too.*"
+            "the site was built; it is also available as a notebook.*"
         )
         number, _, name = path.stem.removeprefix("tutorial_").partition("_")
         yield f"tutorial/{number}-{name.replace('_', '-')}.md", "\n\n".join(parts) + "\n"

@@ -437,10 +437,10 @@ class _Marks:
             for key in self.keys:
                 if value.get(key) is not None:
                     return
-            if not self.empty or any(
-                item is not None and key not in self.keys and key != self.tag_key
-                for key, item in value.items()
-            ):
+            others = [key for key in keys if key not in self.keys and key != self.tag_key]
+            # Null stands for absent, but not where an unknown key is all that there is.
+            said = any(value[key] is not None for key in others) or len(others) == len(keys) > 0
+            if not self.empty or said:
                 self._refuse("an object with none of its keys")
 
     def _refuse(self, found: str) -> NoReturn:

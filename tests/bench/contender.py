@@ -128,8 +128,11 @@ def trained(url: str, datums: int, length: int) -> None:
 
 
 def constructing(url: str, datums: int, length: int, form: str) -> dict[str, float]:
-    """CPU time of making the datums alone."""
-    trained(url, datums, length)
+    """CPU time of making the datums alone; without a url, of the first that a process makes."""
+    if url:
+        trained(url, datums, length)
+    else:
+        construct(given(1, 1, form))
     rows = given(datums, length, form)
     gc.collect()
     cpu = time.process_time()

@@ -1,4 +1,4 @@
-"""F33, M47: a server that is down, slow, foreign or mute gets one clear sentence, quickly."""
+"""F33, F42, M47: a server that is down, slow, foreign or mute gets one clear sentence, quickly."""
 
 import contextlib
 import socket
@@ -6,10 +6,16 @@ import threading
 
 import httpx
 import pytest
+from in_process import MODEL, datum
 
+from tinker_ext import Config, ServiceClient
+from tinker_ext._transport import Connection, Timing
+from tinker_ext.auth import StaticKey
+from tinker_ext.cli.doctor import command
 from tinker_ext.cli.examination import examine
 from tinker_ext.conform import CannotJudge, run
 from tinker_ext.conform.preflight import SECONDS, look
+from tinker_ext.errors import TinkerError
 from tinker_ext.mock import Server, Settings
 
 
@@ -70,6 +76,7 @@ def page(line, stop):
     line.sendall(head + b"content-length: %d\r\n\r\n" % len(text) + text)
 
 
+# What a server does → what doctor and conform say.
 CASES = {
     mute: r"did not answer GET api/v1/healthz within 0\.5 s",
     drip: r"did not answer GET api/v1/healthz within 0\.5 s",
@@ -93,18 +100,62 @@ def test_what_is_not_a_server_gets_one_sentence(answer, monkeypatch):
     assert failed[0].fix
 
 
-def test_a_server_that_is_down():
-    """F33, M47: nothing listens on the port."""
+def down():
+    """An address on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_a_server_that_is_down():
+    """F33, M47: nothing listens on the port."""
     with pytest.raises(CannotJudge, match="cannot be reached"):
-        run(url, api_key="tml-test")
+        run(down(), api_key="tml-test")
 
 
-def test_both_requests_fit_into_ten_seconds():
-    """F33, M47: the promise is a sum of two time limits."""
+TO_CLIENTS = {
+    mute: r"http://127.* has not answered: no complete reply within 0\.5 s",
+    drip: r"http://127.* has not answered: no complete reply within 0\.5 s",
+    banner: r"http://127.* has not answered: the reply is not well-formed HTTP",
+    page: r"text/html.*It works!.*not a Tinker server",
+    None: r"cannot connect to http://127",
+}
+
+
+@pytest.mark.parametrize("answer", TO_CLIENTS, ids=lambda answer: getattr(answer, "__name__", None))
+@pytest.mark.parametrize("call", ["get_server_capabilities", "create_lora_training_client"])
+def test_clients_say_it_too(answer, call, monkeypatch):
+    """F42, M47: at the first call, naming the server, after one short window."""
+    short = Timing(first_window=0.5)
+    monkeypatch.setattr("tinker_ext._transport.connection.DEFAULT_TIMING", short)
+    with contextlib.ExitStack() as stack:
+        url = down() if answer is None else stack.enter_context(listening(answer))
+        config = Config(base_url=url, api_key="tml-test", close_timeout=0.1)
+        service = stack.enter_context(ServiceClient(config=config))
+        with pytest.raises(TinkerError, match=TO_CLIENTS[answer]) as caught:
+            getattr(service, call)(*([] if "get" in call else ["org/model"]))
+    assert caught.value.hint
+
+
+def test_a_client_of_a_server_of_neither_wire():
+    """F1, M47: the first refusal, and that both wires were tried."""
+    with Server(Settings(inline_engine=True)) as server:
+        server.faults.add("status", path="forward_backward", status=415)
+        with ServiceClient(base_url=server.url, api_key="tml-test") as service:
+            training = service.create_lora_training_client(MODEL, rank=1)
+            with pytest.raises(TinkerError, match="takes training bodies in neither wire"):
+                training.forward_backward([datum()], "cross_entropy").result()
+
+
+def test_all_fits_into_ten_seconds():
+    """F33, F42, M47: conform and doctor make two requests, a client waits for one window."""
     assert 2 * SECONDS < 10
+    assert Timing().first_window < 10
+    (option,) = [each for each in command.params if each.name == "timeout"]
+    assert option.default < 10  # for a connection that nobody takes, before any request
+    assert Connection("http://x", StaticKey("k")).timing.first_window == Timing().first_window
+    patient = Config(request_timeout=90.0)
+    assert Connection("http://x", StaticKey("k"), config=patient).timing.first_window == 90.0
 
 
 def test_a_wrong_key_is_told():

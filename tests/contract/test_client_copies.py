@@ -25,7 +25,7 @@ JOINING = {"sample_join_sampling_session": True}
 def copy_of(sampler, **options):
     """Another copy of a sampling client, on the same connection."""
     return SamplingClient(
-        sampler._holder, sampling_session_id=sampler._source.key, shadow=True, **options
+        sampler._workspace, sampling_session_id=sampler._source.key, shadow=True, **options
     )
 
 
@@ -153,9 +153,9 @@ def test_copies_from_pickles_and_handles_join_and_keep_their_settings():
             assert [unpickled._numbers.clone_id, handled._numbers.clone_id] == [1, 2]
             assert unpickled._retry_config == config
             assert handled._retry_config == RetryConfig(max_connections=3)
-            assert unpickled._holder.session._heartbeat is not None
+            assert unpickled._workspace.session._heartbeat is not None
         finally:
-            for holder in {unpickled._holder, handled._holder}:
+            for holder in {unpickled._workspace, handled._workspace}:
                 holder.close("success").result(10)
                 holder.release()
 

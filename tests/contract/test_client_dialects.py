@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from in_process import MODEL, adam, client, datum, run, server
+from scripted import Scripted
 from stub_server import StubServer
 
-from tinker_ext import ModelInput, SamplingParams
+from tinker_ext import Config, ModelInput, SamplingParams, ServiceClient, mock
 from tinker_ext._wire import dialect as dialects
+from tinker_ext.conform import dialect_file
+from tinker_ext.conform import run as examine
 from tinker_ext.errors import (
+    ConfigurationError,
     ConflictError,
     FeatureMissingError,
     FutureExpiredError,
@@ -99,8 +104,9 @@ def test_a_refused_wire_is_changed_once_and_remembered(status):
         if operation == "forward_backward"
     ]
     sent = [kind.rpartition("/")[2] for kind, _ in bodies]
-    # A server that breaks may have read the body: a request without effect tries the other wire.
-    probes = ["x-protobuf"] if status == 500 else []
+    # A server that breaks may have read the body: a request without effect tries the wire, a few
+    # times, and then the other one.
+    probes = ["x-protobuf"] * 3 if status == 500 else []
     assert sent == ["x-protobuf", *probes, "json", "json"]
     assert bodies[1 + len(probes)][1]["seq_id"] == 1
     assert (chosen.wire, chosen.chosen_by) == ("json", "found")
@@ -280,3 +286,70 @@ def test_a_thousand_futures_do_not_hammer_a_sick_server():
     rate, finished = run(scenario)
     assert rate <= 3.0
     assert finished <= 67.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "seq"), [({"seq": "late", "declared": False}, "late"), ({"era": "0.4.1"}, None)]
+)
+def test_what_conform_wrote_down_is_read_by_a_client(tmp_path, settings, seq):
+    """F35 M43: the file of `conform --remember` saves the client from finding out."""
+    file = tmp_path / "dialect.json"
+    with mock.Server(mock.Settings(inline_engine=True, **settings)) as real:
+        report = examine(real.url, ["service", "seq", "rest"], api_key="tml-test")
+        dialect_file.write(report, file)
+        seen = len(real.log.requests("client/config"))
+        config = Config(base_url=real.url, api_key="tml-test", dialect_file=file)
+        with ServiceClient(config=config) as service:
+            training = service.create_lora_training_client(MODEL, rank=1)
+            training.forward_backward([datum()], "cross_entropy").result()
+            found = service.dialect
+        asked = len(real.log.requests("client/config")) - seen
+    assert found.chosen_by == "file"
+    assert found.wire == ("json" if "era" in settings else "proto")
+    if seq is not None:
+        assert (found.seq, found.seq_by, asked) == (seq, "file", 1)
+    else:
+        assert asked == 0, "the file says that there is no client/config"
+        assert found.one_by_one == ("get_client_config" in found.lacks and found.seq == "ignore")
+        assert {"get_client_config", "finish_session"} <= found.lacks
+
+
+def test_a_file_about_another_server_ends_the_start(tmp_path):
+    """M43: the constructor says so; nothing is sent."""
+    file = tmp_path / "dialect.json"
+    file.write_text(
+        json.dumps({"format": dialects.FILE_FORMAT, "server": "http://a.test", "wire": "json"})
+    )
+    config = Config(base_url="http://b.test", dialect_file=file)
+    with pytest.raises(ConfigurationError, match=r"is about http://a\.test, not about http://b"):
+        ServiceClient(api_key="tml-test", config=config)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_server_of_the_first_era_that_wants_optimizer_in_every_load(wanted):
+    """M28 M43: Twinkle 0.5.1 says that the key is missing; the same load goes again with it."""
+    missing = {"type": "missing", "loc": ["body", "optimizer"], "msg": "Field required"}
+
+    async def script(sent, deliver):
+        if sent.name == "client/config":
+            return 404, {"detail": "Not Found"}
+        if wanted and sent.name == "load_weights" and "optimizer" not in sent.body:
+            return 422, {"detail": [missing]}
+        return None
+
+    async def scenario():
+        network = Scripted(server(era="both", wire="json", load_first=False), script)
+        async with client(network) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            saved = await (await training.save_state_async("s"))
+            for _ in range(2):
+                with pytest.warns(FutureWarning):
+                    await (await training.load_state_async(saved.path))
+            await service.create_training_client_from_state_async(saved.path)
+        return [(s.body.get("optimizer"), s.body["seq_id"]) for s in network.of("load_weights")]
+
+    sent = run(scenario)
+    if wanted:  # found out once, remembered for this server
+        assert sent == [(None, 2), (False, 2), (False, 3), (False, 1)]
+    else:
+        assert sent == [(None, 2), (None, 3), (None, 1)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tinker_ext import Datum, ModelInput, RetryConfig, SamplingParams, ServiceClient
-from tinker_ext.core.deadline import deadline
+from tinker_ext.core.workspace import deadline
 from tinker_ext.errors import ClientClosedError, DeadlineExceededError, InvalidInputError
 from tinker_ext.mock import Fault, Server, Settings
 

@@ -58,7 +58,7 @@ def server(keys):
 
 
 def end(*clients):
-    for holder in {each._holder for each in clients}:
+    for holder in {each._workspace for each in clients}:
         if not holder.closed:
             holder.close("success").result(10)
             holder.release()
@@ -81,11 +81,11 @@ def test_settings_travel_and_secrets_stay(server, keys):
         copies = [pickle.loads(data), SamplingClient.from_sampler_handle(handle)]
         try:
             for each in copies:
-                theirs = each._holder.server.config
+                theirs = each._workspace.server.config
                 assert (theirs.wait_deadline, theirs.retry_attempts) == (77.0, 3)
                 assert theirs.tags == ("t",)
                 assert sampled(each) == sampled(original)
-            assert copies[0]._holder is copies[1]._holder
+            assert copies[0]._workspace is copies[1]._workspace
             assert keys.samples("tml-hidden") == 2
             assert keys.samples("tml-environment") == 2
             for request in keys["tml-environment"]:
@@ -103,7 +103,7 @@ def test_other_settings_are_another_connection(server):
         samplers = [each.create_sampling_client(base_model=MODEL) for each in (one, two)]
         copies = [pickle.loads(pickle.dumps(each)) for each in samplers]
         try:
-            assert [each._holder.server.config.wait_deadline for each in copies] == [5.0, 6.0]
+            assert [each._workspace.server.config.wait_deadline for each in copies] == [5.0, 6.0]
         finally:
             end(*copies)
 
@@ -118,7 +118,7 @@ def test_copies_inside_a_process_keep_the_credential(server, keys, duplicate):
         for service, key in ((one, "tml-one"), (two, "tml-two")):
             sampler = service.create_sampling_client(base_model=MODEL)
             again = duplicate({"sampler": [sampler]})["sampler"][0]
-            assert again._holder is sampler._holder
+            assert again._workspace is sampler._workspace
             assert sampled(again) == sampled(sampler)
             assert keys.samples(key) == 2
         assert keys.samples("tml-environment") == 0
@@ -133,9 +133,9 @@ def test_handles_with_keys_of_their_own_share_nothing(server, keys):
             for key in ("tml-one", "tml-two", "tml-one")
         )
         try:
-            links = [each._holder.server for each in (one, two)]
-            assert one._holder is twin._holder
-            assert one._holder is not two._holder
+            links = [each._workspace.server for each in (one, two)]
+            assert one._workspace is twin._workspace
+            assert one._workspace is not two._workspace
             assert links[0].fingerprint != links[1].fingerprint
             for each in (one, two, two, twin, twin):
                 sampled(each)

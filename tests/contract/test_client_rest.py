@@ -10,7 +10,12 @@ import pytest
 from in_process import MODEL, client, run, server
 
 from tinker_ext import AdminClient, RestClient
-from tinker_ext.errors import APIStatusError, ConfigurationError, InvalidInputError
+from tinker_ext.errors import (
+    APIStatusError,
+    ConfigurationError,
+    InvalidInputError,
+    NotFoundError,
+)
 
 
 async def prepared(service, saves=("a", "b")):
@@ -59,6 +64,22 @@ def test_runs_and_checkpoints():
             copied = await rest.copy_weights_async(path, "p")
             assert copied.startswith("tinker://")
             assert app.log.violations == []
+
+    run(scenario)
+
+
+def test_publishing_what_is_not_there_is_an_error():
+    """M35: only "already so" is fine."""
+
+    async def scenario():
+        async with client(server()) as service:
+            rest = service.create_rest_client()
+            for change in (
+                rest.publish_checkpoint_from_tinker_path_async,
+                rest.unpublish_checkpoint_from_tinker_path_async,
+            ):
+                with pytest.raises(NotFoundError):
+                    await change("tinker://nobody:train:0/weights/none")
 
     run(scenario)
 

@@ -208,8 +208,8 @@ def test_neither_pickle_nor_handle_holds_the_key(port):
         again = SamplingClient.from_sampler_handle(handle, api_key="tml-other")
         reply = again.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(30)
         assert len(reply.sequences) == 1
-        again._holder.close("success").result(10)
-        again._holder.release()
+        again._workspace.close("success").result(10)
+        again._workspace.release()
     finally:
         service.close("success").result(10)
 

@@ -10,7 +10,7 @@ from in_process import MODEL, WIRES, client, run, server
 
 from tinker_ext import ModelInput, SamplingParams, TensorData
 from tinker_ext.config import Config
-from tinker_ext.core.deadline import deadline
+from tinker_ext.core.workspace import deadline
 from tinker_ext.errors import InvalidInputError
 
 PROMPT = ModelInput.from_ints([1, 2, 3, 4])

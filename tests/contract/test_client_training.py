@@ -11,11 +11,12 @@ from in_process import MODEL, WIRES, SteppingLoop, adam, client, datum, run, seq
 
 from tinker_ext import Datum, ModelInput, TensorData
 from tinker_ext.config import Config
-from tinker_ext.core.deadline import deadline
+from tinker_ext.core.workspace import deadline
 from tinker_ext.errors import (
     DeadlineExceededError,
     InvalidInputError,
     RequestFailedError,
+    TinkerError,
     UnsafeToRetryError,
 )
 
@@ -25,7 +26,7 @@ def test_a_run_on_either_wire(wire):
     """M16 M27: the same calls train, save, load and sample over JSON and over protobuf."""
 
     async def scenario():
-        app = server()
+        app = server(era="both")
         async with client(app, wire=wire) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=4)
             losses = []
@@ -51,7 +52,7 @@ def test_a_batch_that_leaves_in_blocks(wire):
     """M48 M20 M27: a large body arrives whole, also over a transport that wants it in one piece."""
 
     async def scenario():
-        app = server()
+        app = server(era="both")
         async with client(app, wire=wire) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=4)
             batch = [datum(200, first=n % 7) for n in range(100)]
@@ -67,11 +68,42 @@ def test_a_batch_that_leaves_in_blocks(wire):
         np.testing.assert_allclose(output["logprobs"].array, expected.array, rtol=1e-5)
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_call_sends_what_arrays_held_when_it_was_made(wire):
+    """F56: filling a buffer anew changes no request under way, whether it is encoded yet or not."""
+
+    async def scenario():
+        targets, weights = np.arange(1, 7), np.ones(6, np.float32)
+        app = server(era="both")
+        async with client(app, wire=wire, config=Config(chunk_datums=1)) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            tokens = ModelInput.from_ints(list(range(6)))
+            batch = [
+                Datum(tokens, {"target_tokens": targets, "weights": weights}) for _ in range(3)
+            ]
+            targets[:] = 3
+            weights[0] = 0.5
+            call = await training.forward_async(batch, "cross_entropy")
+            targets[:] = 5
+            weights[:] = 0
+            sent = await call
+            plain = {"target_tokens": [3] * 6, "weights": [0.5] + [1.0] * 5}
+            expected = await (
+                await training.forward_async([Datum(tokens, plain)] * 3, "cross_entropy")
+            )
+            return sent, expected
+
+    sent, expected = run(scenario)
+    assert sent.loss == pytest.approx(expected.loss)
+    for output, other in zip(sent.loss_fn_outputs, expected.loss_fn_outputs, strict=True):
+        np.testing.assert_allclose(output["logprobs"].array, other["logprobs"].array)
+
+
 def test_both_wires_give_equal_numbers():
     """M27: outputs over JSON and protobuf are equal to float32."""
 
     async def scenario(wire):
-        app = server()
+        app = server(era="both")
         async with client(app, wire=wire) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=4)
             batch = [datum(5), datum(3, first=9)]
@@ -92,7 +124,7 @@ def test_numbers_start_at_1_and_count_every_chunk(wire, seq):
     """M17: one counter per client, one number per chunk, chunks of a call contiguous."""
 
     async def scenario():
-        app = server(seq=seq)
+        app = server(seq=seq, declared=True, era="both")
         config = Config(chunk_datums=2)
         async with client(app, wire=wire, config=config) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=4)
@@ -136,7 +168,7 @@ def test_a_lost_answer_trains_once(seq, kind):
     """M20: the same number and body go out again, and the server trains once."""
 
     async def scenario():
-        app = server(seq=seq)
+        app = server(seq=seq, declared=True)
         options = {"status": 503} if kind == "status" else {}
         app.faults.add(kind, path="forward_backward", nth=2, **options)
         async with client(app) as service:
@@ -178,7 +210,7 @@ def test_a_server_that_ignores_numbers_is_never_asked_twice(kind, effects):
     """M20: on such a server a lost answer is an error that says what may have happened."""
 
     async def scenario():
-        app = server(seq="ignore")
+        app = server(seq="ignore", declared=True)
         app.faults.add(kind, path="forward_backward", nth=1)
         async with client(app) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=4)
@@ -374,7 +406,7 @@ def test_sparse_and_shaped_inputs_travel():
     """M8: two-dimensional targets reach the server on both wires."""
 
     async def scenario(wire):
-        app = server()
+        app = server(era="both")
         async with client(app, wire=wire) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=4)
             targets = np.zeros((4, 6), np.int64)
@@ -440,7 +472,7 @@ def test_what_is_not_finite_is_refused_before_it_takes_effect(wire, weight, rate
     """M40: an error of the user that leaves the model as it was, and no reply with null in it."""
 
     async def scenario():
-        app = server()
+        app = server(era="both")
         async with client(app, wire=wire) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=4)
             good = datum()
@@ -472,7 +504,7 @@ def test_a_load_into_a_client_in_use_warns(name):
     """F34: the hosted service refuses it and SDK 0.36.0 warns; a new client of a state is fine."""
 
     async def scenario():
-        async with client(server()) as service:
+        async with client(server(load_first=False)) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=4)
             path = (await (await training.save_state_async("a"))).path
             with pytest.warns(FutureWarning, match="create_training_client_from_state"):
@@ -485,3 +517,23 @@ def test_a_load_into_a_client_in_use_warns(name):
                 )(path)
 
     run(scenario)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_loss_that_only_the_server_may_know_is_its_matter(wire):
+    """M3: another name than the document's is sent, and the server's refusal says what it has."""
+
+    async def scenario():
+        app = server(era="both")
+        async with client(app, wire=wire) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            future = await training.forward_backward_async([datum()], "kto")
+            with pytest.raises(TinkerError, match="kto") as refused:
+                await future
+            out = await (await training.forward_backward_async([datum()], "cross_entropy"))
+            return refused.value, out.loss
+
+    error, loss = run(scenario)
+    assert not isinstance(error, InvalidInputError)
+    assert "cross_entropy" in str(error)
+    assert loss > 0

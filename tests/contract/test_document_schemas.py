@@ -10,11 +10,11 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-import yaml
+from contract.document import load_document
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TEXT = (REPOSITORY / "openapi" / "tinker.yaml").read_text(encoding="utf-8")
-DOCUMENT: dict[str, Any] = yaml.safe_load(TEXT)
+DOCUMENT = load_document()
 SCHEMAS: dict[str, dict[str, Any]] = DOCUMENT["components"]["schemas"]
 WIRE = json.loads((REPOSITORY / "tests/data/contract/wire_types.json").read_text(encoding="utf-8"))
 REF = "#/components/schemas/"

@@ -269,3 +269,19 @@ def test_the_log_drops_old_bodies_first():
     log.record(0.0, "POST", "/api/v1/asample", 200, (101, 1), body=b"x" * 101)
     kept = [entry.body for entry in log.requests() if entry.body]
     assert kept == [b"%030d" % n for n in (7, 8, 9)]
+
+
+def test_a_reply_is_in_the_log_before_it_leaves():
+    """F36: whoever has read a reply finds its request in the log, at once."""
+    app = create_app(Settings())
+    noted = []
+
+    async def receive():
+        return {"type": "http.request", "body": b""}
+
+    async def send(_):
+        noted.append([entry.status for entry in app.log.requests("healthz")])
+
+    scope = {"type": "http", "method": "GET", "path": "/api/v1/healthz", "query_string": b""}
+    asyncio.run(app({**scope, "headers": []}, receive, send))
+    assert noted == [[200], [200]]  # the head and the body

@@ -34,6 +34,7 @@ STRANGERS: dict[str, Any] = {
     "brand_new_with_path": {"type": "brand_new", "path": "tinker://M/weights/a", "model_id": "M"},
     "promise": {"request_id": "r1"},
     "detail": {"detail": "still working"},
+    "unknown_null": {"metrics_": None},
     "list": [],
     "text": "done",
     "null": None,

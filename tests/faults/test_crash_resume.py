@@ -98,7 +98,7 @@ def sampled(events, few, seed):
 
 # profile of the server, whether it loses the session with the crash, points by default
 KINDS = [("dedupe", False, 3), ("gap", False, 1), ("strict", False, 1), ("ignore", False, 1)]
-KINDS += [("dedupe", True, 1)]
+KINDS += [("late", False, 1), ("dedupe", True, 1)]
 
 
 @pytest.mark.timeout(7200)
@@ -139,7 +139,7 @@ def test_any_kill_ends_in_the_same_weights(driver, calm, tmp_path, seq, loses, f
 
 
 # profile of the server, points by default
-DISKS = [("dedupe", 2), ("gap", 3), ("strict", 2), ("ignore", 2)]
+DISKS = [("dedupe", 2), ("gap", 3), ("strict", 2), ("ignore", 2), ("late", 2)]
 
 
 @pytest.mark.timeout(7200)

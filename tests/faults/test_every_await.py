@@ -13,7 +13,7 @@ from in_process import MODEL, SteppingLoop, adam, client, datum, run, server
 
 from tinker_ext import ModelInput, SamplingParams
 from tinker_ext.config import Config
-from tinker_ext.core.deadline import deadline
+from tinker_ext.core.workspace import deadline
 from tinker_ext.errors import DeadlineExceededError
 
 PROFILES = ["dedupe", "strict", "ignore", "gap"]

@@ -12,7 +12,7 @@ from faults.mutations import BIG, DEPTH, RARE, Reply, bomb, mutate
 from in_process import client, datum, run
 from stub_server import StubServer
 
-from tinker_ext.core.deadline import deadline
+from tinker_ext.core.workspace import deadline
 from tinker_ext.errors import APIResponseValidationError, TinkerError
 
 CASES = 60

@@ -98,6 +98,50 @@ def test_an_undeclared_server_never_trains_twice(seq, operation):
     assert time < 300
 
 
+@pytest.mark.parametrize("declares", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_number_that_a_failed_call_did_not_use_up(declares, waits, times):
+    """F4 M43: TuFT still waits for the number of a load that failed; later calls are not lost."""
+
+    async def scenario():
+        flags = {"client_config": {"parallel_fwdbwd_chunks": False}}
+        app = server(seq="late", declared=declares, **flags)
+        network = Scripted(app)
+        async with client(network) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=1)
+            saved = await (await training.save_state_async("s"))
+            missing = saved.path.replace("/s", "/never")
+            ends = []
+            for _ in range(times):
+                calls = [await training.load_state_async(missing)]
+                if waits:
+                    await asyncio.wait([asyncio.ensure_future(_end(calls[0]))])
+                calls += [
+                    await training.forward_backward_async([datum()], "cross_entropy"),
+                    await training.optim_step_async(adam()),
+                    await training.forward_async([datum()], "cross_entropy"),
+                ]
+                ends += await asyncio.gather(*map(_end, calls))
+            time = asyncio.get_running_loop().time()
+            return effects(app, training.model_id), ends, time, network.rate()
+
+    done, ends, time, rate = run(scenario)
+    assert done == ["save_weights", *["forward_backward", "optim_step"] * times]
+    assert ends == ["RequestFailedError", "", "", ""] * times
+    assert time < 10 * times
+    assert rate < 20
+
+
+async def _end(future):
+    """The class of the error that a call ends with."""
+    try:
+        await future
+    except TinkerError as error:
+        return type(error).__name__
+    return ""
+
+
 @pytest.mark.parametrize("operation", ["optim_step", "forward_backward", "save_weights"])
 @pytest.mark.parametrize("declares", [True, False])
 def test_a_number_refused_late(operation, declares):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 from in_process import MODEL, adam, client, datum, deadline, run, server
@@ -169,3 +170,175 @@ def test_a_passing_409_at_a_poll(call, answer):
     end, seconds, _ = polled(lambda n: answer(409) if n <= 2 else None, call)
     assert not isinstance(end, BaseException), end
     assert seconds < 60
+
+
+@pytest.mark.parametrize("immediate", [False, True], ids=["408", "try again"])
+def test_many_waits_share_one_pace(immediate):
+    """M42: 200 samples on a server that answers "not yet" at once: 20 requests a second, not 466.
+
+    Once it has the results they are fetched without the pace: each lets others ask.
+    """
+
+    async def scenario():
+        ready = False
+
+        async def script(sent, deliver):
+            if sent.name != "retrieve_future" or ready:
+                return None
+            body = {"type": "try_again", "request_id": "r", "queue_state": "active"}
+            return (200 if immediate else 408), body
+
+        network = Scripted(server(), script)
+        async with client(network) as service:
+            sampler = await service.create_sampling_client_async(base_model=MODEL)
+            prompt = ModelInput.from_ints([1])
+            samples = [sampler.sample(prompt, 1, SamplingParams(max_tokens=1)) for _ in range(200)]
+            await asyncio.sleep(60)
+            assert not any(sample.done() for sample in samples)
+            busy = network.rate("retrieve_future") - 200 / 10
+            polls = network.count("retrieve_future")
+            ready = True
+            began = asyncio.get_running_loop().time()
+            await asyncio.gather(*samples)
+            took = asyncio.get_running_loop().time() - began
+        return busy, took, network.count("retrieve_future") - polls
+
+    busy, took, polls = run(scenario)
+    assert busy <= 20
+    assert took <= 3  # at the pace alone it would be 13
+    assert polls == 200
+
+
+@pytest.mark.parametrize("failure", [500, "page"])
+def test_polls_that_fail_in_turn_are_no_storm(failure):
+    """M24 M42: every other poll fails, or each gets a page with 200: below 20 more a second.
+
+    The "not yet" between two failures let all the others go at once, and so did the page.
+    """
+
+    async def scenario():
+        ready = False
+        asked = Counter()
+
+        async def script(sent, deliver):
+            if sent.name != "retrieve_future" or ready:
+                return None
+            asked[sent.body["request_id"]] += 1
+            if failure == "page":
+                return page(200)
+            return (500, {}) if asked[sent.body["request_id"]] % 2 else (408, {})
+
+        network = Scripted(server(), script)
+        async with client(network) as service:
+            sampler = await service.create_sampling_client_async(base_model=MODEL)
+            samples = [sampler.sample(PROMPT, 1, ONE) for _ in range(200)]
+            await asyncio.sleep(10)
+            more = network.count("retrieve_future") - 200
+            ready = True
+            began = asyncio.get_running_loop().time()
+            await asyncio.gather(*samples)
+            return more / 10, asyncio.get_running_loop().time() - began
+
+    more, took = run(scenario)
+    assert more < 20
+    assert took < 60
+
+
+def test_samples_that_fail_on_the_server_are_no_storm():
+    """M22 M24: 200 that fail there are submitted anew below 20 requests a second.
+
+    Once the server is well again each that succeeds lets others go.
+    """
+
+    async def scenario():
+        well = False
+
+        async def script(sent, deliver):
+            if sent.name == "retrieve_future" and not well:
+                return 200, {"error": "x", "category": "server"}
+            return None
+
+        network = Scripted(server(), script)
+        async with client(network) as service:
+            sampler = await service.create_sampling_client_async(base_model=MODEL)
+            samples = [sampler.sample(PROMPT, 1, ONE) for _ in range(200)]
+            await asyncio.sleep(10)
+            more = network.count("retrieve_future") + network.count("asample") - 400
+            well = True
+            began = asyncio.get_running_loop().time()
+            await asyncio.gather(*samples)
+            return more / 10, asyncio.get_running_loop().time() - began
+
+    more, took = run(scenario)
+    assert 5 < more < 20
+    assert took < 10  # at the pace alone it would be 33
+
+
+def test_a_deadline_tells_what_a_sample_failed_with():
+    """M22: a sample that waits to be submitted anew when its time is over says why it had to."""
+
+    async def scenario():
+        async def script(sent, deliver):
+            failed = sent.name == "retrieve_future"
+            return (200, {"error": "no GPU left", "category": "server"}) if failed else None
+
+        async with client(Scripted(server(), script)) as service:
+            sampler = await service.create_sampling_client_async(base_model=MODEL)
+            with deadline(3.0):
+                calls = [sampler.sample(PROMPT, 1, ONE) for _ in range(100)]
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+    ends = run(scenario)
+    assert any(isinstance(end, DeadlineExceededError) for end in ends)
+    assert all("no GPU left" in str(end) for end in ends)
+
+
+def test_a_deadline_passes_while_polls_wait_for_their_turn():
+    """M42: the shared pace keeps nobody beyond the deadline."""
+
+    async def scenario():
+        async def script(sent, deliver):
+            return (408, {}) if sent.name == "retrieve_future" else None
+
+        async with client(Scripted(server(), script)) as service:
+            sampler = await service.create_sampling_client_async(base_model=MODEL)
+            began = asyncio.get_running_loop().time()
+            with deadline(3.0):
+                calls = [
+                    sampler.sample(ModelInput.from_ints([1]), 1, SamplingParams(max_tokens=1))
+                    for _ in range(400)
+                ]
+            ends = await asyncio.gather(*calls, return_exceptions=True)
+            return {type(end) for end in ends}, asyncio.get_running_loop().time() - began
+
+    kinds, took = run(scenario)
+    assert kinds == {DeadlineExceededError}
+    assert took < 3.5
+
+
+def test_the_watchdog_goes_on_while_anything_is_in_flight(caplog):
+    """M28: of two samples the second is done; that the first hangs is told all the same."""
+
+    async def scenario():
+        first = None
+
+        async def script(sent, deliver):
+            nonlocal first
+            if sent.name == "retrieve_future" and sent.body["request_id"] == first:
+                return 408, {}
+            answer = await deliver()
+            if sent.name == "asample":
+                first = first or answer.json()["request_id"]
+            return answer
+
+        config = Config(stall_warning_period=20.0)
+        async with client(Scripted(server(), script), config=config) as service:
+            sampling = await service.create_sampling_client_async(base_model=MODEL)
+            stuck = sampling.sample(PROMPT, 1, ONE)
+            await asyncio.sleep(1)
+            await sampling.sample_async(PROMPT, 1, ONE)
+            await asyncio.sleep(60)
+            stuck.cancel()
+
+    run(scenario)
+    assert "have not moved" in caplog.text

@@ -16,7 +16,7 @@ from simulation.network import Network, Weather
 
 from tinker_ext import ModelInput, SamplingParams, ServiceClient
 from tinker_ext.config import Config
-from tinker_ext.core.deadline import deadline
+from tinker_ext.core.workspace import deadline
 from tinker_ext.errors import ClientClosedError, TinkerError, UnsafeToRetryError
 from tinker_ext.mock import Settings
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -38,6 +39,7 @@ def main() -> int:
     traits = engines.TRAITS[options.server]
     print(f"working in {folder}; starting {traits.name} …", flush=True)
     started = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the server is to end with us
     with engines.start(options.server, folder, options.python, options.site) as server:
         print(f"{server.url} is ready after {time.monotonic() - started:.0f} s", flush=True)
         scenario = Scenario(server.url, server.folder, MODEL, traits, show)

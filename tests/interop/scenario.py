@@ -256,15 +256,16 @@ class Scenario:
         """M23, M31: ephemeral, named and base-model sampling, repeatable by seed."""
         prompt = ModelInput.from_ints(tokens(1)[:6])
         params = SamplingParams(max_tokens=8, temperature=0.7, seed=3)
+        # Before the next save: one server keeps the newest sampler weights of a model only.
         ephemeral = self.client.save_weights_and_get_sampling_client()
+        first = ephemeral.sample(prompt, 2, params).result()
+        again = ephemeral.sample(prompt, 2, params).result()
         path = self.client.save_weights_for_sampler("for-sampling").result().path
         self.sampler_path = path
         # One server cannot tell the base model from a path, another refuses to be told both.
         both = {"base_model": self.model} if self.traits.names_both else {}
         named = self.service.create_sampling_client(model_path=path, **both)
         base = self.service.create_sampling_client(base_model=self.model)
-        first = ephemeral.sample(prompt, 2, params).result()
-        again = ephemeral.sample(prompt, 2, params).result()
         same = named.sample(prompt, 2, params).result()
         if self.traits.sampler:
             assert [s.tokens for s in first.sequences] == [s.tokens for s in again.sequences]
@@ -275,7 +276,7 @@ class Scenario:
             assert len(sequence.tokens) <= 8
             assert sequence.logprobs is not None
             assert len(sequence.logprobs) == len(sequence.tokens)
-        many = [ephemeral.sample(prompt, 1, params) for _ in range(12)]
+        many = [named.sample(prompt, 1, params) for _ in range(12)]
         assert all(len(f.result().sequences) == 1 for f in many)
         return f"{path}; {first.sequences[0].tokens}"
 

@@ -347,6 +347,11 @@ CONFIG: dict[str, Knob] = {
     "retry_budget": Knob((0.01, 1.0), _asks_in_turn, every_second_fails),
     "wire": Knob(("json", "proto"), _train),
     "seq": Knob(("ignore", "dedupe"), _step, losing("optim_step")),
+    "dialect_file": Knob(
+        tuple(ROOT / "tests" / "data" / "dialects" / f"{wire}.json" for wire in ("json", "proto")),
+        _train,
+        config={"base_url": "http://remembered.test"},
+    ),
     "chunk_datums": Knob((1, 2), _train),
     "chunk_size": Knob((40, 4000), _train),
     "train_bytes_in_flight": Knob(

@@ -55,6 +55,7 @@ class Bug:
     end: int
     text: str
     was: str
+    function: str = ""
 
     def planted(self, source: bytes) -> bytes:
         """The file with the bug in it."""
@@ -101,7 +102,18 @@ class _File:
         start, end = self.span(node)
         line = getattr(node, "lineno", 0)
         first = _statement(node).lineno
-        return Bug(self.path, line, first, kind, start, end, text, self.source[start:end].decode())
+        was = self.source[start:end].decode()
+        return Bug(self.path, line, first, kind, start, end, text, was, _function(node))
+
+
+def _function(node: ast.AST) -> str:
+    """The function that a node is in, with its class; empty at the top of a file."""
+    names = []
+    while node is not None:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.append(node.name)
+        node = getattr(node, "parent", None)  # type: ignore[assignment]
+    return ".".join(reversed(names))
 
 
 def _statement(node: ast.AST) -> ast.stmt:
@@ -196,8 +208,9 @@ def swapped_arguments(file: _File, node: ast.AST) -> Iterator[Bug]:
     first, second = node.args[:2]
     if isinstance(first, ast.Starred) or isinstance(second, ast.Starred):
         return
-    if file.text(node.func) in ("isinstance", "getattr", "setattr", "issubclass", "cast"):
-        return
+    name = file.text(node.func)
+    if name in ("isinstance", "getattr", "setattr", "issubclass", "cast", "min", "max"):
+        return  # the order means nothing, or another order fails wherever it is run
     start, end = file.span(node)
     a, b = file.span(first), file.span(second)
     whole = file.source
@@ -213,8 +226,10 @@ def wider_except(file: _File, node: ast.AST) -> Iterator[Bug]:
     if was not in ("Exception", "BaseException"):
         start, end = file.span(node.type)
         line = node.lineno
-        wider = "BaseException" if "Exit" in was or "Exception)" in was else "Exception"
-        yield Bug(file.path, line, line, "wider except", start, end, wider, was)
+        # A handler that is as wide as Exception already can only become wider than that.
+        whole = any(name in was for name in ("Exit", "Cancelled", "(Exception", "Exception)"))
+        wider = "BaseException" if whole else "Exception"
+        yield Bug(file.path, line, line, "wider except", start, end, wider, was, _function(node))
 
 
 OPERATORS: tuple[Operator, ...] = (

@@ -2,7 +2,8 @@
 
 Each bug is planted in a copy of the tree, and the tests that reach its line are run, the quickest
 first, until one fails. Bugs that survive are printed; `survivors.toml` lists those that were read
-and change nothing a user could see, each with its reason. `--since REV` plants only in lines that
+and change nothing a user could see, each with its reason; an entry that fits no line any more
+fails the run. `--since REV` plants only in lines that
 changed since a revision.
 """
 
@@ -54,6 +55,12 @@ def main() -> int:
     if options.since:
         changed = changed_lines(options.since)
         bugs = [bug for bug in bugs if bug.line in changed.get(bug.path, ())]
+    known = read_survivors()
+    gone = known.keys() - {_key(bug) for path in core_files() for bug in bugs_of(path)}
+    for path, function, was, text in sorted(gone):
+        print(f"{KEPT.name}: no {was!r} -> {text!r} in {function} of {path} any more")
+    if gone:
+        return 1
     chosen = drawn(bugs, options.bugs, options.seed)
     print(f"{len(chosen)} of {len(bugs)} possible bugs in {len(files)} files", flush=True)
     copy = Copy()
@@ -201,17 +208,20 @@ def report(outcomes: list[tuple[Bug, str]], least: float, place: Path | None) ->
     return 0 if part >= least else 1
 
 
-def read_survivors() -> dict[tuple[str, str, str], str]:
+Key = tuple[str, str, str, str]
+
+
+def read_survivors() -> dict[Key, str]:
     """Bugs that were read and change nothing, with the reason."""
     if not KEPT.exists():
         return {}
     rows = tomllib.loads(KEPT.read_text()).get("bug", [])
-    return {(row["path"], row["was"], row["text"]): row["reason"] for row in rows}
+    return {(row["path"], row["in"], row["was"], row["text"]): row["reason"] for row in rows}
 
 
-def _key(bug: Bug) -> tuple[str, str, str]:
+def _key(bug: Bug) -> Key:
     was, text = (" ".join(part.split()) for part in (bug.was, bug.text))
-    return bug.path, was, text
+    return bug.path, bug.function, was, text
 
 
 if __name__ == "__main__":

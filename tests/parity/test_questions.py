@@ -17,17 +17,59 @@ from sdks import installed, ours
 
 from tinker_ext.mock import Server
 
+pytestmark = pytest.mark.timeout(1800)
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "migration.md").read_text(encoding="utf-8")
 
 # Question -> words of the row in docs/migration.md that tells about its different answer.
+WRONG = "a wrong argument of a call"
+ACCEPTED = "a datum without an input"
 DIFFERENT = {
     "a_field_assigned": "assigning to a field",
     "a_negative_temperature": "temperature, max_tokens or expected_tokens below 0",
-    "a_writable_array_changed_later": "is copied",
     "an_unknown_field": "a missing or unknown keyword of a type",
     "neither_key_nor_url": "without a key and a base URL",
     "unordered_hashes_of_chunks": ":hash_unordered",
+    "a_period_in_dates": "midnight in UTC",
+    "an API key that is not one": "does not begin with `tml-`",
+    **dict.fromkeys(
+        ("True as a token", "a token as text appended", "max_tokens as text"),
+        "text or True for a number",
+    ),
+    **dict.fromkeys(
+        (
+            "a datum without an input",
+            "training on a generator",
+            "a checkpoint named None",
+            "an end that is not one",
+            "retries with a negative delay",
+            "a list with a limit as text",
+        ),
+        ACCEPTED,
+    ),
+    **dict.fromkeys(
+        (
+            "a tensor as None",
+            "inputs that are not a dict",
+            "a rank of 0",
+            "training on nothing trained",
+            "samples of none",
+            "samples of text",
+            "logprobs of a list",
+            "training on None",
+            "training with a loss of None",
+            "training on a datum alone",
+            "a step with None",
+            "a step with a dict",
+            "a path to load that is not one",
+            "a run of an empty name",
+            "a life below an hour",
+            "a scope that is not one",
+            "a base URL that is not one",
+        ),
+        WRONG,
+    ),
 }
 
 
@@ -45,7 +87,7 @@ def _answers(sdk):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=900,
             check=False,
         )
     assert done.returncode == 0, done.stderr[-4000:]

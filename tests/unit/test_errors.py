@@ -34,6 +34,7 @@ EXAMPLES = [
     errors.BudgetExceededError("too much"),
     errors.UnsafeToRetryError("unsafe"),
     errors.ClientClosedError("closed"),
+    errors.DeadlockError("stuck"),
     errors.SessionEndedError("ended"),
     errors.InvalidInputError("bad"),
     errors.UnknownKeyError("bad key"),
@@ -98,6 +99,7 @@ def test_unpickled_error_still_has_a_response():
         (errors.WrongTypeError, TypeError),
         (errors.ConfigurationError, ValueError),
         (errors.ClientClosedError, RuntimeError),
+        (errors.DeadlockError, RuntimeError),
         (errors.ExperimentalWarning, FutureWarning),
     ],
 )

@@ -1,26 +1,43 @@
 """The picture of who may import whom; it fails when an import points the wrong way."""
 
 import ast
+import functools
+import graphlib
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "tinker_ext"
 
 # A layer may import itself and the layers after it (design: clients → … → generated).
-LAYERS = ["compat", "cli", "conform", "runs", "clients", "fleet", "journal", "core", "observe"]
-LAYERS += ["_transport", "_wire"]
+LAYERS = [
+    "compat",
+    "cli",
+    "ui",
+    "conform",
+    "runs",
+    "clients",
+    "fleet",
+    "journal",
+    "core",
+    "observe",
+]
+LAYERS += ["downloads", "_transport", "_wire"]
 LEAVES = {"errors", "config", "paths", "tensors", "tokenizers", "types", "batch", "_version"}
 LEAVES |= {
     "auth",
     "credentials",
-    "downloads",
     "forks",
     "tls",
-    "ui",
     "displays",
     "progress_bars",
-    "_reply_parts",
 }
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def room(module: str) -> str:
@@ -28,9 +45,10 @@ def room(module: str) -> str:
     return parts[1] if len(parts) > 1 else "__init__"
 
 
+@functools.cache
 def imported(path: Path) -> set[str]:
     """Every tinker_ext module that `path` imports at run time, lazily or not."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     typing_only = {
         id(inner)
         for node in ast.walk(tree)
@@ -106,7 +124,7 @@ def test_nothing_is_typed_that_the_document_says():
     for module, path in sources():
         if room(module) in {"mock", "conform"} or module in spine:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 if node.value.startswith(("/api/v1/", "api/v1/")):
                     wrong.append(f"{module}:{node.lineno} types the path {node.value}")
@@ -124,10 +142,10 @@ def test_one_function_waits_between_attempts():
     loops = [
         f"{module}:{node.lineno}"
         for module, path in sources()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute) and node.attr in ("AsyncRetrying", "Retrying")
     ]
-    assert [where.partition(":")[0] for where in loops] == ["tinker_ext._transport.retry"]
+    assert {where.partition(":")[0] for where in loops} == {"tinker_ext._transport.retry"}
     source = (PACKAGE / "_transport" / "retry.py").read_text()
     waiting = {
         function.name
@@ -140,7 +158,79 @@ def test_one_function_waits_between_attempts():
 
 def test_every_file_says_what_it_owns():
     """Style: the first sentence of each module names its one responsibility."""
-    silent = [
-        module for module, path in sources() if not ast.get_docstring(ast.parse(path.read_text()))
-    ]
+    silent = [module for module, path in sources() if not ast.get_docstring(parsed(path))]
     assert not silent, silent
+
+
+def run_at_import(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Every statement that importing a module executes: not those inside a function."""
+    waiting: list[ast.AST] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            waiting += node.orelse
+            continue
+        if isinstance(node, ast.stmt):
+            yield node
+        waiting += ast.iter_child_nodes(node)
+
+
+def test_no_import_needs_itself():
+    """M41: importing a module never comes back to it, so any of them can be imported first."""
+    modules = {name.removesuffix(".__init__"): path for name, path in sources()}
+    needs: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        named: set[str] = set()
+        for node in run_at_import(parsed(path)):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level, f"{module}:{node.lineno} imports relatively"
+                named |= {f"{node.module}.{alias.name}" for alias in node.names}
+                named.add(str(node.module))
+        needs[module] = (named & modules.keys()) - {module}
+    try:
+        graphlib.TopologicalSorter(needs).prepare()
+    except graphlib.CycleError as cycle:
+        raise AssertionError(" imports ".join(reversed(cycle.args[1]))) from None
+
+
+def pictures() -> list[list[str]]:
+    """Return the lines of the first two drawings of docs/architecture.md: folders, then layers."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    drawings = [part.partition("```")[0] for part in page.split("```text\n")[1:]]
+    return [drawing.splitlines() for drawing in drawings[:2]]
+
+
+def named_in(line: str) -> list[str]:
+    """Return what a line of a drawing names: the words before the gap that explains them."""
+    words = line.split("   ")[0] if "   " in line else line
+    return [word.rstrip("/") for word in words.split()]
+
+
+def test_the_page_draws_the_folders_that_are_there():
+    """The first drawing names every folder of the repository that people edit, and no other."""
+    drawn = {name for line in pictures()[0] for name in named_in(line)} - {"noxfile.py"}
+    assert {name for name in drawn if not (ROOT / name).is_dir()} == set()
+    # What commands write here, such as the quickstart's pictures, is not the repository's.
+    kept = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout
+    folders = {line.partition("/")[0] for line in kept.splitlines() if "/" in line}
+    assert {name for name in folders if not name.startswith(".")} - drawn == set()
+
+
+def test_the_page_draws_the_layers_that_are_there():
+    """The second drawing names every folder of the package, in the order this test holds."""
+    rows = [named_in(line) for line in pictures()[1]]
+    drawn = [name for row in rows for name in row]
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    files = {path.stem for path in PACKAGE.glob("*.py")}
+    assert len(drawn) == len(set(drawn)), "named twice"
+    assert folders - set(drawn) == set(), "folders that are not drawn"
+    assert set(drawn) - folders - files - {"generated"} == set(), "drawn and not there"
+    height = {name: number for number, row in enumerate(rows) for name in row}
+    order = [height[layer] for layer in LAYERS]
+    assert order == sorted(order), "drawn in another order than imports point"

@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from tinker_ext._transport import statuses
+import tinker_ext._transport.statuses as statuses
 from tinker_ext._transport.connection import Connection
 from tinker_ext._transport.events import LoggingObserver, Observer, Observers
-from tinker_ext._transport.faults import (
-    ConnectError,
-    ConnectionLostError,
-    ExchangeError,
-    ExchangeTimeoutError,
-    LaneBusyError,
-    MalformedReplyError,
-    RedirectRefusedError,
-    ReplyTooLargeError,
-    UnreadableReplyError,
-    sent_of,
-)
 from tinker_ext._transport.headers import Credentials
 from tinker_ext._transport.limits import (
     AdaptiveLimit,
@@ -24,24 +12,41 @@ from tinker_ext._transport.limits import (
     ByteBudget,
     Cancellable,
     FairQueue,
+    PollPace,
     SampleLimit,
     SharedBackoff,
     shared_backoff,
 )
-from tinker_ext._transport.messages import Call, Lane, Reply, RetryRule
+from tinker_ext._transport.messages import (
+    Call,
+    ConnectError,
+    ConnectionLostError,
+    ExchangeError,
+    ExchangeTimeoutError,
+    Lane,
+    LaneBusyError,
+    MalformedReplyError,
+    RedirectRefusedError,
+    Reply,
+    ReplyTooLargeError,
+    RetryRule,
+    UnreadableReplyError,
+    sent_of,
+)
 from tinker_ext._transport.pool import LaneSettings, Pool
 from tinker_ext._transport.retry import (
     Accept,
     Attempts,
     Fail,
     Retry,
+    RetryTokens,
     Timing,
     Verdict,
     is_passing,
     may_have_acted,
+    shared_tokens,
     verdict,
 )
-from tinker_ext._transport.tokens import RetryTokens, shared_tokens
 
 __all__ = [
     "Accept",
@@ -66,6 +71,7 @@ __all__ = [
     "MalformedReplyError",
     "Observer",
     "Observers",
+    "PollPace",
     "Pool",
     "RedirectRefusedError",
     "Reply",

@@ -12,7 +12,9 @@ from typing import Any
 import httpx
 
 from tinker_ext._transport.channel import RawReply
-from tinker_ext._transport.faults import (
+from tinker_ext._transport.inflate import CorruptError, TooLargeError, inflater_for
+from tinker_ext._transport.messages import (
+    Call,
     ConnectError,
     ConnectionLostError,
     ExchangeTimeoutError,
@@ -20,8 +22,6 @@ from tinker_ext._transport.faults import (
     ReplyTooLargeError,
     UnreadableReplyError,
 )
-from tinker_ext._transport.inflate import CorruptError, TooLargeError, inflater_for
-from tinker_ext._transport.messages import Call
 from tinker_ext.errors import ConfigurationError, TinkerError
 from tinker_ext.tls import client_context
 
@@ -84,10 +84,10 @@ async def send_foreign(
         if isinstance(error, TinkerError):
             raise
         raise ExchangeTimeoutError(
-            f"no complete reply within {timeout:g} s", sent=None if response is None else True
+            f"no complete reply within {timeout:.3g} s", sent=None if response is None else True
         ) from None
     except (httpx.ConnectTimeout, httpx.PoolTimeout):
-        raise ExchangeTimeoutError(f"no connection within {timeout:g} s", sent=False) from None
+        raise ExchangeTimeoutError(f"no connection within {timeout:.3g} s", sent=False) from None
     except TinkerError:
         raise
     except (httpx.ConnectError, httpx.ProxyError, httpx.UnsupportedProtocol) as error:

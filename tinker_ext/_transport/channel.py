@@ -12,14 +12,14 @@ from typing import cast
 
 import httptools
 
-from tinker_ext._transport.faults import (
+from tinker_ext._transport.inflate import CorruptError, Inflater, TooLargeError, inflater_for
+from tinker_ext._transport.messages import (
     ConnectionLostError,
     ExchangeTimeoutError,
     MalformedReplyError,
     ReplyTooLargeError,
     UnreadableReplyError,
 )
-from tinker_ext._transport.inflate import CorruptError, Inflater, TooLargeError, inflater_for
 from tinker_ext._wire.payload import Body
 
 MAX_HEADER_BYTES = 64 * 1024
@@ -127,7 +127,7 @@ class Channel(asyncio.Protocol):
 
     def expire(self, timeout: float) -> None:
         """End the exchange under way with a timeout."""
-        message = f"no complete reply within {timeout:g} s"
+        message = f"no complete reply within {timeout:.3g} s"
         self._fail(ExchangeTimeoutError(message, sent=True if self._received else None))
 
     def abort(self) -> None:

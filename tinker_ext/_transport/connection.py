@@ -17,6 +17,7 @@ import httpx
 
 import tinker_ext._transport.retry as retry
 import tinker_ext._transport.statuses as statuses
+from tinker_ext._transport.channel import RawReply
 from tinker_ext._transport.events import (
     Observer,
     Observers,
@@ -25,7 +26,6 @@ from tinker_ext._transport.events import (
     RequestStarted,
     RetryScheduled,
 )
-from tinker_ext._transport.faults import LaneBusyError
 from tinker_ext._transport.headers import (
     Credentials,
     DeprecationNotes,
@@ -33,7 +33,7 @@ from tinker_ext._transport.headers import (
     forget_frames,
 )
 from tinker_ext._transport.limits import FairQueue, SharedBackoff, shared_backoff
-from tinker_ext._transport.messages import Call, Lane, Reply, RetryRule
+from tinker_ext._transport.messages import Call, Lane, LaneBusyError, Reply, RetryRule
 from tinker_ext._transport.origin import (
     MAX_REDIRECTS,
     encode_target,
@@ -43,8 +43,16 @@ from tinker_ext._transport.origin import (
     split_base_url,
 )
 from tinker_ext._transport.pool import LANE_SETTINGS, LaneSettings, Pool
-from tinker_ext._transport.retry import Accept, Attempts, Fail, Retry, Timing
-from tinker_ext._transport.tokens import RetryTokens, shared_tokens
+from tinker_ext._transport.retry import (
+    DEFAULT_TIMING,
+    Accept,
+    Attempts,
+    Fail,
+    Retry,
+    RetryTokens,
+    Timing,
+    shared_tokens,
+)
 from tinker_ext.config import Config
 from tinker_ext.errors import ClientClosedError, TinkerError, error_for_status
 
@@ -108,6 +116,7 @@ class Connection:
             cap=config.retry_cap,
             server_cap=config.retry_after_cap,
             window=config.retry_window,
+            first_window=_first_window(config),
             billing=config.billing_pause,
             attempts=config.retry_attempts,
         )
@@ -184,7 +193,7 @@ class Connection:
         attempts = self.attempts(call, deadline)
         attempts.ask_unpaid = ask_unpaid
         await self.send(attempts, lambda: call)
-        return self.conclude(call, attempts)
+        return self.conclude(lambda: call, attempts)
 
     def _with_key(self, call: Call) -> Call:
         if call.idempotency_key is not None or call.method == "GET":
@@ -214,8 +223,6 @@ class Connection:
             attempts: Judges what comes back.
             make: Makes the call for the next attempt.
         """
-        if self.base_url not in _answered:
-            attempts.start_by = attempts.began + self.timing.first_window
         await self._attempt(attempts, make)
         if isinstance(attempts.verdict, Retry):
             await retry.run(
@@ -225,8 +232,12 @@ class Connection:
                 on_retry=self._on_retry,
             )
 
-    def conclude(self, call: Call, attempts: Attempts) -> Reply:
+    def conclude(self, make: Callable[[], Call], attempts: Attempts) -> Reply:
         """Return the reply of a request that has ended, or raise what it came to."""
+        if attempts.error is None and isinstance(attempts.verdict, Accept):
+            assert attempts.reply is not None
+            return attempts.reply
+        call = make()
         try:
             return self._answer(call, attempts)
         except Exception as failure:
@@ -242,14 +253,17 @@ class Connection:
         reply, error = attempts.reply, attempts.error
         if error is not None:
             if isinstance(error, TinkerError):
-                error.in_doubt = error.in_doubt or attempts.in_doubt
+                lost = call.retry in _WITH_EFFECT and retry.may_have_acted(error)
+                error.in_doubt = error.in_doubt or attempts.in_doubt or lost
+                if lost and call.retry is RetryRule.UNSAFE:
+                    error.hint = _UNSAFE_HINT
+                if self.base_url not in _answered and self.base_url not in error.message:
+                    error.message = f"{self.base_url} has not answered: {error.message}"
                 error.with_context(
                     operation=call.operation, attempts=attempts.count, elapsed=attempts.elapsed
                 )
             raise error
         assert reply is not None
-        if isinstance(attempts.verdict, Accept):
-            return reply
         if 300 <= reply.status < 400:
             if call.redirect_is_answer:
                 return reply
@@ -280,22 +294,74 @@ class Connection:
 
     async def _attempt(self, attempts: Attempts, make: Callable[[], Call]) -> None:
         """Send once, and have `attempts` judge what came."""
-        pool = self.pool(attempts.lane)
-        await attempts.enter()
+        loop, earlier, lane = attempts.loop, attempts.count, attempts.lane
+        pool = self._pools.get(lane) or self.pool(lane)
+        if attempts.enters:
+            await attempts.enter()
+        watched = self.observers.each
+        call: Call | None = None
         reply: Reply | None = None
         error: Exception | None = None
-        started = attempts.loop.time()
+        started = loop.time()
         try:
             if not pool.queue.try_acquire():
                 await self._slot(pool.queue, attempts)
-                started = attempts.loop.time()
-            reply = await self._once_held(pool, attempts, make)
-        except Exception as caught:
-            error = caught
+                started = loop.time()
+            if (
+                not earlier
+                and attempts.rule is not RetryRule.ONCE
+                and self.base_url not in _answered
+            ):
+                attempts.give_up_by = started + self.timing.first_window
+            try:
+                call = make()
+                headers = await self._headers.build(call, earlier)
+                if watched:
+                    self._tell_start(call, earlier)
+                if self._closed:
+                    raise ClientClosedError("this connection is closed")
+                target = encode_target(self._base_path + call.path)
+                attempts.sent = True
+                raw = await pool.send(call, target, headers, attempts.end)
+                if raw[0] in statuses.REDIRECTS and not call.redirect_is_answer:
+                    raw = await self._follow(pool, call, target, headers, raw, attempts.end)
+                status, fields, content = self._headers.receive(raw)
+                _answered.add(self.base_url)
+                attempts.give_up_by = math.inf
+                if "x-deprecation-note" in fields:
+                    self._notes.read(fields)
+                reply = Reply(status, fields, content, loop.time() - started)
+            finally:
+                pool.queue.release()
+        except BaseException as problem:
+            forget_frames(problem)
+            if isinstance(problem, TinkerError) and problem.operation is None and call is not None:
+                problem.with_context(operation=call.operation)
+            if watched and call is not None:
+                self._tell_end(call, earlier, None, problem, loop.time() - started)
+            if not isinstance(problem, Exception):
+                raise
+            error = problem
+        else:
+            if watched:
+                self._tell_end(call, earlier, reply.status, None, reply.elapsed)
         finally:
-            attempts.leave()
-        self.tokens.note_outcome(attempts.lane, reply, error, started)
+            if attempts.enters:
+                attempts.leave()
+        (self._tokens or self.tokens).note_outcome(lane, reply, error, started)
         await attempts.take(reply, error)
+
+    async def _follow(
+        self, pool: Pool, call: Call, target: str, headers: str, raw: RawReply, deadline: float
+    ) -> RawReply:
+        """Go where a redirect points, as long as that is allowed."""
+        for _ in range(MAX_REDIRECTS):
+            onward = onward_target(call, self.origin, target, raw[1].get("location"))
+            if onward is None or raw[0] not in statuses.REDIRECTS:
+                break
+            target = onward
+            raw = await pool.send(call, target, headers, deadline)
+        return raw
 
     async def _slot(self, queue: FairQueue, attempts: Attempts) -> None:
         try:
@@ -306,58 +372,24 @@ class Connection:
                 f"{queue.waiting} more calls wait"
             ).with_context(operation=attempts.operation, attempts=attempts.count) from None
 
-    async def _once_held(self, pool: Pool, attempts: Attempts, make: Callable[[], Call]) -> Reply:
-        """Send once; the slot of the lane that the caller has taken is given back here."""
-        loop, earlier = attempts.loop, attempts.count
-        started = loop.time()
-        status: int | None = None
-        failure: str | None = None
-        call: Call | None = None
-        watched = bool(self.observers)
-        try:
-            call = make()
-            headers = await self._headers.build(call, earlier)
-            if watched:
-                self.observers.notice(
-                    RequestStarted(
-                        call.operation, Lane(call.lane), earlier + 1, len(call.content or b"")
-                    )
-                )
-            if self._closed:
-                raise ClientClosedError("this connection is closed")
-            target = encode_target(self._base_path + call.path)
-            attempts.sent = True
-            raw = await pool.send(call, target, headers, attempts.deadline)
-            if raw[0] in statuses.REDIRECTS and not call.redirect_is_answer:
-                for _ in range(MAX_REDIRECTS):
-                    onward = onward_target(call, self.origin, target, raw[1].get("location"))
-                    if onward is None or raw[0] not in statuses.REDIRECTS:
-                        break
-                    target = onward
-                    raw = await pool.send(call, target, headers, attempts.deadline)
-            status, fields, content = self._headers.receive(raw)
-            _answered.add(self.base_url)
-            attempts.start_by = math.inf
-            if "x-deprecation-note" in fields:
-                self._notes.read(fields)
-            return Reply(status, fields, content, loop.time() - started)
-        except BaseException as error:
-            failure = type(error).__name__
-            forget_frames(error)
-            if isinstance(error, TinkerError) and error.operation is None and call is not None:
-                error.with_context(operation=call.operation)
-            raise
-        finally:
-            pool.queue.release()
-            if watched and call is not None:
-                took = loop.time() - started
-                self.observers.notice(
-                    RequestFinished(
-                        call.operation, Lane(call.lane), earlier + 1, status, failure, took
-                    )
-                )
-
     # --- what is told about attempts ----------------------------------------------------------
+
+    def _tell_start(self, call: Call, earlier: int) -> None:
+        size = len(call.content or b"")
+        self.observers.notice(RequestStarted(call.operation, Lane(call.lane), earlier + 1, size))
+
+    def _tell_end(
+        self,
+        call: Call,
+        earlier: int,
+        status: int | None,
+        problem: BaseException | None,
+        took: float,
+    ) -> None:
+        failure = None if problem is None else type(problem).__name__
+        self.observers.notice(
+            RequestFinished(call.operation, Lane(call.lane), earlier + 1, status, failure, took)
+        )
 
     def _on_retry(self, attempts: Attempts) -> None:
         last, reply = attempts.verdict, attempts.reply
@@ -368,13 +400,13 @@ class Connection:
         if now - max(attempts.began, self._complained) >= COMPLAIN_SECONDS:
             self._complained = now
             log.warning(
-                "%s to %s has failed %d times over %.0f s, last with %s; trying on for %.0f s.",
+                "%s to %s has failed %d times over %.0f s, last with %s; giving up in %.0f s.",
                 attempts.operation,
                 self.base_url,
                 attempts.count,
                 attempts.elapsed,
                 attempts.error if reply is None else f"status {reply.status}",
-                attempts.deadline - now,
+                attempts.end - now,
             )
         cause = str(reply.status if reply else type(attempts.error).__name__)
         if attempts.owner is not None:
@@ -393,7 +425,22 @@ class Connection:
             )
 
 
+_WITH_EFFECT = (RetryRule.UNSAFE, RetryRule.DEDUPE, RetryRule.FINAL409)
 _UNSAFE_HINT = (
     "This server does not recognise a repeated request, so it was not sent again; look at the "
     "state of the run first."
 )
+
+
+def _first_window(config: Config) -> float:
+    """Seconds for a server that has never answered; longer ones that the user chose hold as well.
+
+    The first request of a client is a small one, which a healthy server answers at once.
+    """
+    fields = attrs.fields(Config)
+    limits = (
+        (config.connect_timeout, fields.connect_timeout),
+        (config.request_timeout, fields.request_timeout),
+    )
+    chosen = [seconds for seconds, field in limits if seconds != field.default]
+    return max([DEFAULT_TIMING.first_window, *chosen])

@@ -215,7 +215,7 @@ class Observers:
     """
 
     def __init__(self, observers: Iterable[Observer] = ()) -> None:
-        self._observers: tuple[Observer, ...] = tuple(observers)
+        self.each: tuple[Observer, ...] = tuple(observers)
 
     @classmethod
     def of(cls, observer: Observer | None) -> Observers:
@@ -225,19 +225,19 @@ class Observers:
         return cls([] if observer is None else [observer])
 
     def __bool__(self) -> bool:
-        return bool(self._observers)
+        return bool(self.each)
 
     def add(self, observer: Observer) -> None:
         """Tell one more."""
-        self._observers = (*self._observers, observer)
+        self.each = (*self.each, observer)
 
     def remove(self, observer: Observer) -> None:
         """Stop telling one."""
-        self._observers = tuple(each for each in self._observers if each is not observer)
+        self.each = tuple(each for each in self.each if each is not observer)
 
     def notice(self, event: Event) -> None:
         """Tell everybody."""
-        for observer in self._observers:
+        for observer in self.each:
             try:
                 observer.notice(event)
             except (Exception, SystemExit):  # sys.exit() would end our thread, not the program

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import json
 import logging
 import re
 from collections.abc import Iterable, Mapping
 from typing import Protocol
+from urllib.parse import quote
 
 from tinker_ext._transport.channel import RawReply
 from tinker_ext._transport.inflate import ACCEPT_ENCODING
@@ -18,7 +21,11 @@ from tinker_ext.config import Concealed
 _SHORTEST_SECRET = 8
 _SEARCHED_BYTES = 65_536
 _RECENT_SECRETS = 16
+_MOST_BLOCKS = 64
 _SECRET_NAMES = frozenset({"x-api-key", "authorization", "x-tinker-weights-access-token"})
+_UNQUOTED = ("", "/", "/+:=~,;@!$&'()*")
+_QUOTED = re.compile("%[0-9A-F]{2}")
+_ESCAPE = re.compile(r"(?<=\\u)[0-9a-f]{4}")
 _TOKEN = re.compile(rb'"weights_access_token"\s*:\s*"([^"\\]+)"')
 
 
@@ -67,43 +74,51 @@ class HeaderBlock:
         # gateway's credential, and the last keys and tokens.
         self._given = tuple(secret for _, value in extra for secret in _secrets(value))
         self._recent: dict[str, None] = {}
-        # Common lines that are left when a call brings others; few different sets of names occur.
-        self._remaining: dict[tuple[str, ...], tuple[str, bool, bool]] = {}
+        self._hidden = written_forms(self._given)
+        # The lines of calls that bring headers of their own; few different sets of them occur.
+        self._blocks: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
 
-    def _without(self, names: tuple[str, ...]) -> tuple[str, bool, bool]:
-        method, *own = names
-        replaced = {name.lower() for name in own}
+    def _block(self, method: str, headers: tuple[tuple[str, str], ...]) -> tuple[str, bool]:
+        """The common lines and those of one call; whether it brings a key of its own."""
+        replaced = {name.lower() for name, _ in headers}
+        secret = not replaced.isdisjoint(_SECRET_NAMES)
+        own_key = "x-api-key" in replaced
         if method == "GET":
             replaced.add("content-type")
         kept = (pair for name, pair in self._common.items() if name not in replaced)
-        return _lines(kept), "x-api-key" in replaced, not replaced.isdisjoint(_SECRET_NAMES)
+        block = _lines((*kept, *headers))
+        if secret:
+            for name, value in headers:
+                if name.lower() in _SECRET_NAMES:
+                    self._remember(value)
+        elif len(self._blocks) < _MOST_BLOCKS:
+            self._blocks[method, headers] = block
+        return block, own_key
 
     async def build(self, call: Call, earlier: int) -> Concealed:
         """Return all lines but Host and Content-Length, each ending in CRLF."""
         own_key = False
         if call.headers:
-            names = (call.method, *[name for name, _ in call.headers])
-            known = self._remaining.get(names)
+            known = self._blocks.get((call.method, call.headers))
             if known is None:
-                known = self._remaining[names] = self._without(names)
-            block, own_key, secret_names = known
-            for name, value in call.headers:
-                block += encode_header(name, value)
-                if secret_names and name.lower() in _SECRET_NAMES:
-                    self._remember(value)
+                known, own_key = self._block(call.method, call.headers)
+            block = known
         else:
             block = self._for_get if call.method == "GET" else self._for_body
+        block += call.numbers
         if call.idempotency_key is not None:
-            block += encode_header("X-Idempotency-Key", call.idempotency_key)
+            block += f"X-Idempotency-Key: {call.idempotency_key}\r\n"
         if earlier:
             block += f"X-Stainless-Retry-Count: {earlier}\r\n"
         # A call with a key of its own is the one that exchanges it: asking here would wait for it.
-        if self._credentials is not None and not own_key:
-            given = await self._credentials.header()
-            if given != self._key_line[0]:
-                secret = None if given is None else Concealed(given)
-                self._key_line = (secret, encode_header("X-API-Key", secret) if secret else "")
-                self._remember(secret or "")
+        credentials = self._credentials
+        if credentials is not None and not own_key:
+            if self._key_line[0] is None or not getattr(credentials, "constant", False):
+                given = await credentials.header()
+                if given != self._key_line[0]:
+                    secret = None if given is None else Concealed(given)
+                    self._key_line = (secret, encode_header("X-API-Key", secret) if secret else "")
+                    self._remember(secret or "")
             block += self._key_line[1]
         content = call.content
         # A large body is a batch of training data, and to search is faster than to match.
@@ -118,6 +133,7 @@ class HeaderBlock:
             self._recent[secret] = None
             if len(self._recent) > _RECENT_SECRETS:
                 del self._recent[next(iter(self._recent))]
+        self._hidden = written_forms((*self._given, *self._recent))
 
     def receive(self, raw: RawReply) -> RawReply:
         """Take a reply in: secrets of ours that it repeats are blanked, a 401 renews the key."""
@@ -125,7 +141,7 @@ class HeaderBlock:
             refused = getattr(self._credentials, "refused", None)
             if refused is not None:
                 refused(self._key_line[0])
-        return blank((*self._given, *self._recent), raw)
+        return blank(self._hidden, raw)
 
 
 def _secrets(value: str) -> Iterable[str]:
@@ -138,25 +154,52 @@ def _lines(pairs: Iterable[tuple[str, str]]) -> str:
     return "".join(encode_header(name, value) for name, value in pairs)
 
 
-def blank(secrets: Iterable[str], raw: RawReply) -> RawReply:
+def written_forms(secrets: Iterable[str]) -> tuple[tuple[str, bytes], ...]:
+    """How a reply may write secrets, as text and as bytes: JSON, URLs and HTML escape.
+
+    JSON may escape what it need not: PHP does that to a slash, .NET to everything but letters and
+    digits, and a server that means harm to every character.
+    """
+    forms: dict[str, bytes] = {}
+    for secret in secrets:
+        plain = json.dumps(secret)[1:-1]
+        coded = [quote(secret, safe=safe, encoding="latin-1") for safe in _UNQUOTED]
+        page = html.escape(secret)
+        escapes = [f"\\u{ord(each):04x}" for each in secret]
+        pairs = zip(secret, escapes, strict=True)
+        words = [each if each.isalnum() else escape for each, escape in pairs]
+        some = ["".join(words), "".join(escapes)]
+        for form in (
+            *(secret, plain, plain.replace("/", "\\/")),
+            *(some + [_ESCAPE.sub(lambda match: match[0].upper(), each) for each in some]),
+            *(coded + [_QUOTED.sub(lambda match: match[0].lower(), each) for each in coded]),
+            *(page, html.escape(secret, quote=False)),
+            page.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+        ):
+            forms[Concealed(form)] = form.encode("latin-1")
+    return tuple(forms.items())
+
+
+def blank(forms: Iterable[tuple[str, bytes]], raw: RawReply) -> RawReply:
     """Blank secrets wherever a reply repeats them.
 
-    Some servers and proxies quote what they were sent in an error, and errors are logged and
-    pickled.
+    Some servers and proxies quote what they were sent in an error or a header, and errors are
+    logged and pickled.
 
     Args:
-        secrets: What must not be shown.
+        forms: What must not be shown, from `written_forms`.
         raw: Status, headers and body of the reply.
     """
     status, fields, content = raw
     # A result of many megabytes is not an echo of its request.
     place = content if status >= 400 else content[:_SEARCHED_BYTES]
-    for secret in secrets:
-        coded = secret.encode("latin-1")
-        quoted = status >= 400 and any(secret in value for value in fields.values())
-        if quoted or coded in place:
+    values = "\n".join(fields.values())
+    # To look for one character costs next to nothing, and most replies escape nothing.
+    escapes = b"\\" in place or "\\" in values
+    for form, coded in forms:
+        if (escapes or b"\\" not in coded) and (coded in place or form in values):
             content = content.replace(coded, b"***")
-            fields = {name: value.replace(secret, "***") for name, value in fields.items()}
+            fields = {name: value.replace(form, "***") for name, value in fields.items()}
     return status, fields, content
 
 

@@ -22,6 +22,8 @@ _ZSTD_WINDOW = 8 * 1024 * 1024
 HAS_ZSTD = importlib.util.find_spec("zstandard") is not None
 ACCEPT_ENCODING = "gzip, deflate, zstd" if HAS_ZSTD else "gzip, deflate"
 
+_OTHER_CODINGS = frozenset({"br", "compress", "x-compress", "dcb", "dcz", "exi", "zstd"})
+
 
 class TooLargeError(Exception):
     """The data unpacks to more than is allowed."""
@@ -160,4 +162,6 @@ def inflater_for(coding: str, limit: int) -> Inflater | None:
         return _Zlib("gzip" if coding != "deflate" else coding, limit)
     if coding == "zstd" and HAS_ZSTD:
         return _Zstd(limit)
-    raise CorruptError(f"Content-Encoding {coding[:40]!r} was not asked for")
+    # Anything else may be a key that a server repeats, and this is shown.
+    name = repr(coding) if coding in _OTHER_CODINGS else "of this reply"
+    raise CorruptError(f"Content-Encoding {name} was not asked for")

@@ -39,8 +39,12 @@ class Alarm:
         """Do not call; nothing happens when it was called already."""
         if self.call is not None:
             self.call = self.argument = None
-            if self._alarms is not None:
-                self._alarms._cancelled()
+            alarms = self._alarms
+            if alarms is not None:
+                alarms.live -= 1
+                line = alarms.line
+                if not alarms.live or line[0] is self or len(line) > 2 * alarms.live:
+                    alarms.clear_away()
 
     def leave(self) -> Alarm:
         """Be no longer in line: its time has come."""
@@ -52,8 +56,8 @@ class Alarms:
     """Timeouts of one kind on one loop."""
 
     def __init__(self) -> None:
-        self._line: deque[Alarm] = deque()
-        self._live = 0
+        self.line: deque[Alarm] = deque()
+        self.live = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def set(
@@ -64,20 +68,20 @@ class Alarms:
         argument: Any,
     ) -> Cancellable:
         """Call `call(argument)` at loop time `when`."""
-        line = self._line
+        line = self.line
         if line and when < line[-1].when:
             return loop.call_at(when, call, argument)  # out of order: rare enough for the heap
         alarm = Alarm(self, when, call, argument)
         line.append(alarm)
-        self._live += 1
+        self.live += 1
         if self._timer is None:
             self._timer = loop.call_at(when, self._ring, loop)
         return alarm
 
-    def _cancelled(self) -> None:
-        self._live -= 1
-        line = self._line
-        if not self._live:
+    def clear_away(self) -> None:
+        """Let go of what was cancelled."""
+        line = self.line
+        if not self.live:
             line.clear()
             if self._timer is not None:
                 self._timer.cancel()
@@ -85,18 +89,18 @@ class Alarms:
             return
         while line[0].call is None:
             line.popleft()
-        if len(line) > _COMPACT_FROM and len(line) > 2 * self._live:
-            self._line = deque(alarm for alarm in line if alarm.call is not None)
+        if len(line) > _COMPACT_FROM and len(line) > 2 * self.live:
+            self.line = deque(alarm for alarm in line if alarm.call is not None)
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
         now = loop.time()
         due = []
-        line = self._line
+        line = self.line
         while line and (line[0].call is None or line[0].when <= now):
             alarm = line.popleft()
             if alarm.call is not None:
-                self._live -= 1
+                self.live -= 1
                 due.append(alarm.leave())
         if line:
             self._timer = loop.call_at(line[0].when, self._ring, loop)
@@ -265,6 +269,76 @@ class ByteBudget:
             yield
         finally:
             self.release(size)
+
+
+class PollPace:
+    """How often a client repeats polls that the server answers "not yet" without holding them.
+
+    One poll more a result is harmless, so each result lets two of those that wait ask at once: on
+    a server that works fast nobody waits here for long, on one that does not work nobody storms.
+    """
+
+    RATE = 15.0
+    BURST = 20
+    PER_RESULT = 2
+
+    def __init__(self) -> None:
+        self._free = float(self.BURST)
+        self._counted = 0.0
+        self._line: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Polls that wait for their turn."""
+        return sum(not waiter.done() for waiter in self._line)
+
+    async def turn(self, deadline: float) -> None:
+        """Wait until one more poll may be repeated, at most until the deadline."""
+        loop = asyncio.get_running_loop()
+        self._count(loop.time())
+        if self._free >= 1.0 and not self._line:
+            self._free -= 1.0
+            return
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._line.append(waiter)
+        self._arm(loop)
+        late = loop.call_at(deadline, _expire, waiter)
+        try:
+            await waiter
+        except TimeoutError:
+            return  # whoever asks sees that the time is over
+        finally:
+            late.cancel()
+
+    def got_result(self) -> None:
+        """Let some ask at once, or the next who come: where one is done others may be."""
+        over = self.PER_RESULT - self._let_go(self.PER_RESULT)
+        self._free = min(self.BURST, self._free + over)
+
+    def _count(self, now: float) -> None:
+        self._free = min(self.BURST, self._free + (now - self._counted) * self.RATE)
+        self._counted = now
+
+    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is None and self._line:
+            self._timer = loop.call_later((1.0 - self._free) / self.RATE, self._next, loop)
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        self._count(loop.time())
+        # A timer may ring a moment early; what it rang for is due.
+        self._free -= self._let_go(max(1, int(self._free)))
+        self._arm(loop)
+
+    def _let_go(self, most: int) -> int:
+        gone = 0
+        while self._line and gone < most:
+            waiter = self._line.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                gone += 1
+        return gone
 
 
 class SharedBackoff:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib.util
 import re
@@ -10,8 +11,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import attrs
 
-from tinker_ext._transport.faults import RedirectRefusedError
-from tinker_ext._transport.messages import Call, Reply
+from tinker_ext._transport.messages import Call, RedirectRefusedError, Reply
 from tinker_ext.errors import ConfigurationError, TinkerError
 
 _PORTS = {"http": 80, "https": 443}
@@ -69,6 +69,8 @@ def split_base_url(url: str) -> tuple[Origin, str]:
             raise ConfigurationError(f"{rule}, not {scheme}://")
         # Text with an @ stays out of the message: it may hold a password.
         given = url.strip()[:200]
+        if difflib.get_close_matches(given.partition(":")[0].lower(), ["embedded"]):
+            raise ConfigurationError(f"{rule}, or be 'embedded'")
         raise ConfigurationError(
             rule if "@" in given else f"{rule}: did you mean http://{given} or https://{given}?"
         )

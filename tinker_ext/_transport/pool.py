@@ -18,13 +18,15 @@ import httpx
 
 from tinker_ext._transport.bridge import proxy_transport, send_foreign
 from tinker_ext._transport.channel import Channel, RawReply
-from tinker_ext._transport.faults import (
+from tinker_ext._transport.limits import Alarms, FairQueue
+from tinker_ext._transport.messages import (
+    Call,
     ConnectError,
     ConnectionLostError,
     ExchangeTimeoutError,
+    Lane,
+    RetryRule,
 )
-from tinker_ext._transport.limits import Alarms, FairQueue
-from tinker_ext._transport.messages import Call, Lane, RetryRule
 from tinker_ext._transport.origin import Origin
 from tinker_ext._wire.payload import Body
 from tinker_ext.errors import ClientClosedError
@@ -34,6 +36,10 @@ _SAFE_RULES = frozenset({RetryRule.READ, RetryRule.POLL})
 # A kept connection may be closed by the server at the moment we write to it. A request that cannot
 # be sent twice takes only a connection that was used just now.
 _UNSAFE_MAX_IDLE = 1.0
+# Such a moment is rare, so that a safe request is sent anew at once. After more of them the server
+# is not well, and the retry table says when to come back.
+_RESEND_RATE = 1.0
+_RESEND_BURST = 4
 _IDLE_SECONDS = 30.0
 _MB = 1024 * 1024
 
@@ -101,6 +107,7 @@ class Pool:
         self._sweeper: asyncio.TimerHandle | None = None
         self._alarms = Alarms()
         self._closed = False
+        self._next_resend = 0.0
         self._host_line = f" HTTP/1.1\r\nHost: {origin.authority}\r\n".encode("ascii")
 
     async def send(self, call: Call, target: str, headers: str, deadline: float) -> RawReply:
@@ -145,16 +152,25 @@ class Pool:
             head += b"Content-Length: 0\r\n\r\n"
         else:
             head += b"\r\n"
-        end = min(now + call.timeout, deadline)
+        seconds = min(call.timeout, max(deadline - now, 0.001))
+        end = now + seconds
         channel = self._take_idle(now, _UNSAFE_MAX_IDLE if call.retry is RetryRule.UNSAFE else None)
         if channel is not None:
             try:
-                return await self._run(channel, head, content, end, call.timeout, limit, method)
+                return await self._run(channel, head, content, end, seconds, limit, method)
             except ConnectionLostError:
-                if not (method == "GET" or call.retry in _SAFE_RULES):
+                safe = method == "GET" or call.retry in _SAFE_RULES
+                if not (safe and self._may_resend(loop.time())):
                     raise
         channel = await self._connect(loop, min(self._connect_timeout, end - loop.time()))
-        return await self._run(channel, head, content, end, call.timeout, limit, method)
+        return await self._run(channel, head, content, end, seconds, limit, method)
+
+    def _may_resend(self, now: float) -> bool:
+        """Whether a request whose idle connection was just closed is sent anew without a pause."""
+        if self._next_resend - now > _RESEND_BURST / _RESEND_RATE:
+            return False
+        self._next_resend = max(self._next_resend, now) + 1.0 / _RESEND_RATE
+        return True
 
     async def _run(
         self,
@@ -182,7 +198,10 @@ class Pool:
                 if self._closed:
                     channel.abort()
                 else:
-                    self._keep(channel, loop)
+                    channel.idle_since = loop.time()
+                    self._idle.append(channel)
+                    if self._sweeper is None:
+                        self._sweeper = loop.call_later(self._idle_seconds, self._sweep, loop)
 
     def _take_idle(self, now: float, max_idle: float | None) -> Channel | None:
         oldest = self._idle_seconds if max_idle is None else min(max_idle, self._idle_seconds)
@@ -195,12 +214,6 @@ class Pool:
                 return None
             return channel
         return None
-
-    def _keep(self, channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
-        channel.idle_since = loop.time()
-        self._idle.append(channel)
-        if self._sweeper is None:
-            self._sweeper = loop.call_later(self._idle_seconds, self._sweep, loop)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close what has been idle too long; the oldest stand on the left."""
@@ -234,7 +247,7 @@ class Pool:
                 )
         except TimeoutError:
             raise ExchangeTimeoutError(
-                f"no connection to {origin} within {timeout:g} s", sent=False
+                f"no connection to {origin} within {timeout:.3g} s", sent=False
             ) from None
         except ssl.SSLError as error:
             raise ConnectError(

@@ -11,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
+from weakref import WeakKeyDictionary
 
 import attrs
 import tenacity
@@ -23,18 +25,255 @@ from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
 import tinker_ext._transport.statuses as statuses
-from tinker_ext._transport.faults import RedirectRefusedError, UnreadableReplyError, sent_of
-from tinker_ext._transport.messages import Owner, Reply, RetryRule
-from tinker_ext.errors import APIConnectionError, APIStatusError, TinkerError
+from tinker_ext._transport.messages import (
+    LaneBusyError,
+    Owner,
+    RedirectRefusedError,
+    Reply,
+    RetryRule,
+    UnreadableReplyError,
+    sent_of,
+)
+from tinker_ext.errors import APIConnectionError, APIStatusError, TinkerError, is_page
 
-if TYPE_CHECKING:
-    from tinker_ext._transport.tokens import RetryTokens
+
+class _LaneHealth:
+    """Tokens, streak of failures and waiting line of one lane."""
+
+    def __init__(self, tokens: float) -> None:
+        self.tokens = tokens
+        self.streak = 0
+        self.unhealthy_since: float | None = None
+        self.answers = False
+        """Whether its last outcome was a "not yet" that came at once, which proves little."""
+        self.line: deque[asyncio.Future[None]] = deque()
+
+
+class RetryTokens:
+    """Decides when a retry to one server may leave; shared by all connections to it.
+
+    Args:
+        refund: Part of a retry that each success gives back.
+
+    Attributes:
+        burst: Retries a healthy lane may make at once.
+        streak: Failures in a row that make a lane unhealthy.
+        probe_seconds: Pause between probes at the start of an outage.
+        longest_probe_seconds: … and when it lasts.
+        rate: Retries after refusals that may leave each second, beside one per success.
+        refused_burst: … and how many of them at once.
+        answered_seconds: Pause between probes while polls are answered "not yet" at once.
+        release_seconds: Time over which the line of a lane that recovered is let go.
+    """
+
+    burst = 10.0
+    streak = 3
+    probe_seconds = 0.35
+    longest_probe_seconds = 1.0
+    rate = 8.0
+    refused_burst = 4.0
+    answered_seconds = 0.125
+    release_seconds = 0.5
+    _release_step = 0.01
+
+    def __init__(self, refund: float = 0.2) -> None:
+        self.refund = refund
+        self._lanes: dict[str, _LaneHealth] = {}
+        self._probing: deque[str] = deque()
+        self._ticker: asyncio.TimerHandle | None = None
+        self._next_probe = 0.0
+        self._pause = self.probe_seconds
+        self._next_refused = 0.0
+
+    def reserve(self) -> float:
+        """Take the next place among the retries after refusals; returns the seconds until it."""
+        now = asyncio.get_running_loop().time()
+        step = 1.0 / self.rate
+        # The rate may be exceeded by a small burst, after which places are one step apart.
+        at = max(now, self._next_refused - (self.refused_burst - 1.0) * step)
+        self._next_refused = max(self._next_refused, now) + step
+        return at - now
+
+    def unhealthy(self, lane: str) -> bool:
+        """Whether retries of this lane are held back."""
+        health = self._lanes.get(lane)
+        return health is not None and health.unhealthy_since is not None
+
+    def waiting(self, lane: str) -> int:
+        """How many retries of this lane wait here."""
+        health = self._lanes.get(lane)
+        return len(health.line) if health is not None else 0
+
+    def note(self, lane: str, *, ok: bool, started: float) -> None:
+        """Learn from an attempt that began at loop time `started`."""
+        health = self._lanes.get(lane)
+        if health is None:
+            health = self._lanes[lane] = _LaneHealth(self.burst)
+        if ok:
+            health.streak = 0
+            if health.tokens < self.burst:
+                health.tokens = min(self.burst, health.tokens + self.refund)
+            # An answer to a question from before the outage proves nothing about now.
+            if health.unhealthy_since is not None and started >= health.unhealthy_since:
+                self._recover(health)
+            return
+        health.streak += 1
+        health.answers = False
+        if health.unhealthy_since is None and health.streak >= self.streak:
+            self._mark_unhealthy(lane, health)
+
+    def note_outcome(
+        self, lane: str, reply: Reply | None, error: Exception | None, started: float
+    ) -> None:
+        """Learn from what an attempt came to; a failure on our own side says nothing."""
+        if reply is not None:
+            if reply.status in statuses.ACCEPTED:
+                if "html" in reply.headers.get("content-type", ""):
+                    return  # a gateway's page is not a success of the server
+                self._next_refused -= 1.0 / self.rate
+                health = self._lanes.get(lane)
+                if health is not None and health.tokens == self.burst and not health.streak:
+                    return  # a healthy lane, and nothing to learn
+            elif reply.status == statuses.NOT_YET and reply.elapsed < HELD_SECONDS:
+                self._note_answer(lane, started)
+                return
+            self.note(lane, ok=reply.status not in statuses.FAILED, started=started)
+        elif isinstance(error, APIConnectionError) and not isinstance(error, LaneBusyError):
+            self.note(lane, ok=False, started=started)
+
+    def _note_answer(self, lane: str, started: float) -> None:
+        """Learn from a "not yet" that came at once.
+
+        It costs a server nothing, also one that fails at every other poll: the line goes on
+        faster, and is not let go as after a success.
+        """
+        health = self._lanes.get(lane)
+        if health is None:
+            return
+        health.streak = 0
+        since = health.unhealthy_since
+        if since is None or started < since or health.answers:
+            return
+        health.answers = True
+        loop = asyncio.get_running_loop()
+        self._next_probe = min(self._next_probe, loop.time() + self.answered_seconds)
+        if self._ticker is not None:
+            self._ticker.cancel()
+            self._ticker = None
+            self._arm(loop)
+
+    def _mark_unhealthy(self, lane: str, health: _LaneHealth) -> None:
+        loop = asyncio.get_running_loop()
+        health.unhealthy_since = loop.time()
+        health.answers = False
+        health.tokens = 0.0
+        if health.line:
+            self._schedule_probes(lane, loop)
+
+    def _schedule_probes(self, lane: str, loop: asyncio.AbstractEventLoop) -> None:
+        if lane not in self._probing:
+            self._probing.append(lane)
+        self._arm(loop)
+
+    async def probe(self, lane: str, deadline: float) -> None:
+        """Wait until a retry of this lane may leave, or the deadline (a loop time)."""
+        loop = asyncio.get_running_loop()
+        health = self._lanes.get(lane)
+        if health is None:
+            health = self._lanes[lane] = _LaneHealth(self.burst)
+        if health.unhealthy_since is None:
+            if health.tokens >= 1.0:
+                health.tokens -= 1.0
+                return
+            self._mark_unhealthy(lane, health)
+        waiter: asyncio.Future[None] = loop.create_future()
+        health.line.append(waiter)
+        self._schedule_probes(lane, loop)
+        timer = loop.call_at(deadline, _settle, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+
+    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._ticker is None:
+            when = max(loop.time(), self._next_probe)
+            self._ticker = loop.call_at(when, self._tick, loop)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let one probe out, of the lane whose turn it is."""
+        self._ticker = None
+        for _ in range(len(self._probing)):
+            lane = self._probing.popleft()
+            health = self._lanes[lane]
+            if health.unhealthy_since is None or not _pop(health.line):
+                continue
+            self._probing.append(lane)
+            if health.answers:
+                self._next_probe = loop.time() + self.answered_seconds
+                break
+            self._next_probe = loop.time() + self._pause
+            self._pause = min(self.longest_probe_seconds, self._pause * 1.1)
+            break
+        if self._probing:
+            self._arm(loop)
+
+    def _recover(self, health: _LaneHealth) -> None:
+        health.unhealthy_since = None
+        health.streak = 0
+        health.tokens = self.burst
+        self._pause = self.probe_seconds
+        if health.line:
+            portions = self.release_seconds / self._release_step
+            self._release(health, max(1, round(len(health.line) / portions)))
+
+    def _release(self, health: _LaneHealth, portion: int) -> None:
+        """Let the line go in portions, as long as the lane stays well."""
+        if health.unhealthy_since is not None:
+            return
+        for _ in range(portion):
+            if not _pop(health.line):
+                return
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._release_step, self._release, health, portion)
+
+
+def _settle(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _pop(line: deque[asyncio.Future[None]]) -> bool:
+    """Wake the first that still waits; False when nobody does."""
+    while line:
+        waiter = line.popleft()
+        if not waiter.done():
+            waiter.set_result(None)
+            return True
+    return False
+
+
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, RetryTokens]] = WeakKeyDictionary()
+
+
+def shared_tokens(base_url: str, refund: float = 0.2) -> RetryTokens:
+    """Return the tokens of the running loop for a server; the first user sets `refund`."""
+    table = _shared.setdefault(asyncio.get_running_loop(), {})
+    tokens = table.get(base_url)
+    if tokens is None:
+        tokens = table[base_url] = RetryTokens(refund)
+    return tokens
+
+
+HELD_SECONDS = 0.5
+"""A pending answer that came sooner was not held by the server, so the next poll waits a bit."""
 
 # As the official clients wait: back-off of 0.5 s doubling to 10 s, delays named by the server up to
 # 60 s, 5 s per 402. The first retry after a lost connection or a 5xx is nearly immediate.
 FIRST_RETRY_SPREAD = 0.05
 SHORTEST_NAMED = 0.05
-"""A server that names less than this is asked again no sooner."""
+"""A server that names less than this is asked again no sooner, and ever later while it refuses."""
+TINY_DOUBLINGS = 3
 NAMED_SPREAD = 0.2
 """Part of a named delay that is added at random, so that clients do not come back in step."""
 BILLING_PAUSE = 5.0
@@ -53,7 +292,7 @@ class Timing:
         cap: Highest ceiling.
         server_cap: Longest delay accepted from a server.
         window: No attempt starts later than this after the first, unless the caller says so.
-        first_window: The same for a server that has never answered.
+        first_window: When a server that has never answered is given up.
         billing: How long 402 is waited out.
         attempts: Most attempts; None leaves it to the window.
     """
@@ -62,7 +301,7 @@ class Timing:
     cap: float = 10.0
     server_cap: float = 60.0
     window: float = 300.0
-    first_window: float = 15.0
+    first_window: float = 7.0
     billing: float = 3600.0
     attempts: int | None = None
 
@@ -125,7 +364,8 @@ class Retry:
     Attributes:
         delay: Seconds to wait first.
         source: Who chose the delay: `retry-after-ms`, `retry-after`, `date`, `billing`,
-            `immediate`, `backoff`, or `pending` for a poll that was answered "not yet".
+            `immediate`, `backoff`, `pending` for a poll that was answered "not yet", or
+            `resubmit` for a sample that failed; the last two have a pace of their own.
         unhealthy: The failure speaks of an unwell server, so only probes may leave.
     """
 
@@ -136,7 +376,7 @@ class Retry:
     @property
     def ours(self) -> bool:
         """Whether the delay is our own choice, and may be cut short."""
-        return self.source in ("immediate", "backoff", "pending")
+        return self.source in ("immediate", "backoff", "pending", "resubmit")
 
     @property
     def named(self) -> bool:
@@ -193,7 +433,7 @@ def verdict(
         if not row.lost and sent is not False:
             return Fail("unsafe")
         return back_off(attempt, jitter, timing, unhealthy=True)
-    if statuses.accepted(status) or status in row.answers:
+    if status in statuses.ACCEPTED or status in row.answers:
         return ACCEPT
     if row.never:
         return Fail("final")
@@ -202,16 +442,19 @@ def verdict(
         return Fail("forbidden")
     # Where a repeat would have its effect twice, a server may forbid one and never allow it.
     if wish != "true" or not row.lost:
-        if statuses.failed(status):
+        if status in statuses.FAILED:
             if not row.server_errors:
                 return Fail("unsafe")
         elif status not in row.statuses:
-            return Fail("unsafe" if statuses.may_have_acted(status) else "final")
-    unhealthy = statuses.failed(status)
+            return Fail("unsafe" if status in statuses.MAY_HAVE_ACTED else "final")
+    unhealthy = status in statuses.FAILED
     named = server_delay(headers, now, timing.server_cap)
     if named is not None:
         delay = min(named[0] * (1.0 + NAMED_SPREAD * jitter), timing.server_cap)
-        return Retry(max(delay, SHORTEST_NAMED * (1.0 + jitter)), named[1], unhealthy)
+        shortest = SHORTEST_NAMED
+        if named[0] < shortest:
+            shortest *= 2 ** min(attempt - 1, TINY_DOUBLINGS)
+        return Retry(max(delay, shortest * (1.0 + jitter)), named[1], unhealthy)
     if status == statuses.UNPAID:
         return Retry(BILLING_PAUSE, "billing")
     return back_off(attempt, jitter, timing, unhealthy=unhealthy)
@@ -266,6 +509,15 @@ def _date(text: str) -> datetime | None:
         return None  # a year or an offset that no calendar has, among others
 
 
+def is_gateway_page(reply: Reply) -> bool:
+    """Whether "no such endpoint" was said by a gateway and not by the server."""
+    return (
+        reply.status in statuses.MISSING
+        and is_page(reply.content)
+        and reply.headers.get("x-should-retry") != "false"
+    )
+
+
 def may_have_acted(error: BaseException) -> bool:
     """Whether a request may have had its effect although it failed: the one answer to that.
 
@@ -277,15 +529,28 @@ def may_have_acted(error: BaseException) -> bool:
     if isinstance(error, RedirectRefusedError):
         return False  # a server that sends elsewhere does not do the work itself
     if isinstance(error, APIStatusError):
-        return statuses.may_have_acted(error.status_code)
+        return error.status_code in statuses.MAY_HAVE_ACTED
     return sent_of(error) is not False
 
 
 def is_passing(error: BaseException) -> bool:
     """Whether the same request may well succeed later."""
     if isinstance(error, APIStatusError):
-        return statuses.passes(error.status_code)
+        status = error.status_code
+        return status in statuses.PASSING or (status in statuses.MISSING and is_page(error.body))
     return isinstance(error, APIConnectionError) and not isinstance(error, RedirectRefusedError)
+
+
+class Judged(Protocol):
+    """What the loop asks about something that is tried more than once."""
+
+    verdict: Verdict
+
+    def delay(self) -> float | None:
+        """How long to wait now, or None when waiting is of no use."""
+
+    def exhausted(self) -> bool:
+        """Whether it was tried as often as allowed."""
 
 
 class Attempts:
@@ -306,17 +571,24 @@ class Attempts:
         verdict: What follows from it.
         in_doubt: An attempt before the last one may have taken effect.
         sent: A byte of it may have left this machine.
+        passing_pages: "No such endpoint" on a web page is a gateway's passing error, because the
+            server is known to have the endpoint.
     """
+
+    passing_pages: ClassVar[bool] = False
 
     __slots__ = (
         "_billed_until",
         "_conflicts",
         "_failures",
+        "_paged_since",
         "ask_unpaid",
         "began",
         "count",
         "deadline",
+        "enters",
         "error",
+        "give_up_by",
         "in_doubt",
         "lane",
         "loop",
@@ -326,7 +598,6 @@ class Attempts:
         "rng",
         "rule",
         "sent",
-        "start_by",
         "timing",
         "verdict",
     )
@@ -345,8 +616,8 @@ class Attempts:
         self.lane = lane
         self.rule = rule
         self.deadline = deadline
-        self.start_by = math.inf
-        """Loop time after which no attempt begins, where that is before the deadline."""
+        self.give_up_by = math.inf
+        """Loop time when the request ends at a server that has never answered."""
         self.timing = timing
         self.rng = rng
         self.began = self.loop.time()
@@ -355,6 +626,8 @@ class Attempts:
         self.error: Exception | None = None
         self.verdict: Verdict = ACCEPT
         self.in_doubt = False
+        self.enters = False
+        """Whether an attempt needs more than a connection: `enter` takes it, `leave` gives back."""
         self.sent = False
         self.owner: Owner | None = None
         """The call in flight that it is sent for; told when it is sent again."""
@@ -362,6 +635,7 @@ class Attempts:
         """Asked at the first 402 how long the server lets clients wait for money."""
         self._failures = self._conflicts = 0
         self._billed_until: float | None = None
+        self._paged_since: float | None = None
 
     # -- what a kind of request may do differently -----------------------------------------
 
@@ -382,12 +656,19 @@ class Attempts:
 
     def by_table(self, reply: Reply | None, error: Exception | None) -> Verdict:
         """What the row of the table says about one attempt."""
-        if reply is not None and statuses.accepted(reply.status):
+        if reply is not None and reply.status in statuses.ACCEPTED:
             self._failures = 0
             return ACCEPT
         self._failures += 1
+        if reply is not None and self.passing_pages and is_gateway_page(reply):
+            return self._after_page()
+        self._paged_since = None
+        failures = self._failures
         if reply is not None and reply.status == statuses.CONFLICT:
+            # An answer of a server that is well: a loss after it is the first in a row.
+            self._failures = 0
             self._conflicts += 1
+            failures = self._conflicts
             if self._conflicts >= CONFLICTS:
                 return Fail("final")
         return verdict(
@@ -395,26 +676,39 @@ class Attempts:
             status=None if reply is None else reply.status,
             error=error,
             headers=_NO_HEADERS if reply is None else reply.headers,
-            attempt=self._failures,
+            attempt=failures,
             sent=None if error is None else sent_of(error),
             jitter=self.rng.random(),
             timing=self.timing,
         )
 
+    def _after_page(self) -> Verdict:
+        """A gateway's page says nothing about the request; it is sent again for a while."""
+        now = self.loop.time()
+        if self._paged_since is None:
+            self._paged_since = now
+        if now - self._paged_since >= self.timing.window:
+            return Fail("final")
+        return back_off(self._failures, self.rng.random(), self.timing, unhealthy=False)
+
     async def take(self, reply: Reply | None, error: Exception | None) -> None:
         """Note what an attempt came to."""
-        self.in_doubt = self.in_doubt or self._may_have_acted()
+        if self.count:
+            self.in_doubt = self.in_doubt or self._may_have_acted()
         self.count += 1
         self.reply, self.error = reply, error
         self.verdict = await self.judge(reply, error)
 
     def _may_have_acted(self) -> bool:
         """Whether the attempt before this one may have done the work."""
-        if not self.count:
-            return False
         if self.reply is not None:
-            return statuses.may_have_acted(self.reply.status)
+            return self.reply.status in statuses.MAY_HAVE_ACTED
         return self.error is not None and may_have_acted(self.error)
+
+    @property
+    def end(self) -> float:
+        """Loop time after which nothing is sent and nobody waits."""
+        return min(self.deadline, self.give_up_by)
 
     @property
     def elapsed(self) -> float:
@@ -424,13 +718,18 @@ class Attempts:
     def delay(self) -> float | None:
         """How long to wait now, or None when waiting is of no use."""
         last = self.verdict
-        left = min(self.deadline, self.start_by) - self.loop.time()
+        left = self.end - self.loop.time()
         if not isinstance(last, Retry) or left <= 0.0:
             return None
         if last.delay < left:
             return last.delay
         # A delay of our own choice may shrink to leave time for one more attempt; a named one not.
         return left / 2 if last.ours and left > 2 * FIRST_RETRY_SPREAD else None
+
+    def exhausted(self) -> bool:
+        """Whether it was sent as often as allowed, or 402 was waited out for long enough."""
+        most = self.timing.attempts
+        return (most is not None and self.count >= most) or self.out_of_funds()
 
     def out_of_funds(self) -> bool:
         """Whether 402 was waited out for as long as that is worth."""
@@ -456,10 +755,7 @@ class stop_at_limits(stop_base):
     def __call__(self, state: tenacity.RetryCallState) -> bool:
         """Look at the attempts that the loop carries."""
         attempts = _attempts(state)
-        most = attempts.timing.attempts
-        if most is not None and attempts.count >= most:
-            return True
-        return attempts.out_of_funds() or attempts.delay() is None
+        return attempts.exhausted() or attempts.delay() is None
 
 
 class wait_as_judged(wait_base):
@@ -470,11 +766,33 @@ class wait_as_judged(wait_base):
         return _attempts(state).delay() or 0.0
 
 
-def _attempts(state: tenacity.RetryCallState) -> Attempts:
+def _attempts(state: tenacity.RetryCallState) -> Judged:
     assert state.outcome is not None
-    attempts = state.outcome.result()
-    assert isinstance(attempts, Attempts)
+    attempts: Judged = state.outcome.result()
     return attempts
+
+
+_POLICY: Any = {
+    "retry": retry_if_passing(),
+    "stop": stop_at_limits(),
+    "wait": wait_as_judged(),
+    "retry_error_callback": _attempts,
+}
+
+
+def run_blocking(judged: Judged, step: Callable[[], None]) -> None:
+    """Make attempts in the caller's thread, until the verdict is final or a limit is reached.
+
+    Args:
+        judged: Decides; `step` has it take note of every attempt.
+        step: Makes one attempt.
+    """
+
+    def once() -> Judged:
+        step()
+        return judged
+
+    tenacity.Retrying(**_POLICY)(once)
 
 
 async def run(
@@ -498,20 +816,11 @@ async def run(
         nonlocal first
         if first:
             first = False
-        elif attempts.loop.time() < attempts.deadline:
+        elif attempts.loop.time() < attempts.end:
             await again()
         return attempts
 
-    def last(state: tenacity.RetryCallState) -> Attempts:
-        return _attempts(state)
-
-    await tenacity.AsyncRetrying(
-        retry=retry_if_passing(),
-        stop=stop_at_limits(),
-        wait=wait_as_judged(),
-        sleep=partial(_pause, attempts, tokens, on_retry),
-        retry_error_callback=last,
-    )(step)
+    await tenacity.AsyncRetrying(**_POLICY, sleep=partial(_pause, attempts, tokens, on_retry))(step)
 
 
 async def _pause(
@@ -524,10 +833,11 @@ async def _pause(
     last: Any = attempts.verdict
     if on_retry is not None:
         on_retry(attempts)
+    # On an unhealthy lane the line of probes replaces a delay of our own; a named one is kept.
+    if not (last.unhealthy and last.ours and tokens.unhealthy(attempts.lane)):
+        await asyncio.sleep(delay)
     if last.unhealthy:
-        await tokens.probe(attempts.lane, delay, chosen_by_us=last.ours, deadline=attempts.deadline)
-        return
-    await asyncio.sleep(delay)
-    if last.source != "pending":
-        left = max(0.0, attempts.deadline - attempts.loop.time())
+        await tokens.probe(attempts.lane, attempts.deadline)
+    elif last.source not in ("pending", "resubmit"):
+        left = max(0.0, attempts.end - attempts.loop.time())
         await asyncio.sleep(min(tokens.reserve(), left))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
+UNSUPPORTED: Final = 501
+"""The server does not do this at all: it is well, did nothing, and will not do it later."""
 NOT_YET: Final = 408
 """A poll was held as long as the server likes; any other request may have taken effect."""
 CONFLICT: Final = 409
 GONE: Final = 410
 
-MISSING: Final = frozenset({404, 405, 501})
+MISSING: Final = frozenset({404, 405, UNSUPPORTED})
 """The server has no such endpoint; a 404 may also mean that it has no such object."""
-BODY_REFUSED: Final = frozenset({400, 415, 422, 501})
+BODY_REFUSED: Final = frozenset({400, 415, 422, UNSUPPORTED})
 """The body was read and not accepted; another encoding of it may be."""
+UNREAD: Final = frozenset({405, 415, 501})
+"""The body was not even read: the server does not take this encoding, or no such request at all."""
 NO_SETTINGS: Final = MISSING | BODY_REFUSED
 """How servers without client/config answer a request for it."""
 REFUSED_FOR_NOW: Final = frozenset({402, 429})
@@ -27,21 +31,13 @@ ABSENT: Final = MISSING | BODY_REFUSED | {403, GONE}
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
-def accepted(status: int) -> bool:
-    """Whether the server took the request."""
-    return 200 <= status < 300
-
-
-def failed(status: int) -> bool:
-    """Whether the server itself is unwell."""
-    return status >= 500
-
-
-def may_have_acted(status: int) -> bool:
-    """Whether the server may have done the work although it answered with this error."""
-    return failed(status) or status == NOT_YET
-
-
-def passes(status: int) -> bool:
-    """Whether the same request may well be accepted later."""
-    return may_have_acted(status) or status == BUSY
+ABOUT_THE_REQUEST: Final = frozenset({400, 404, CONFLICT, GONE, 422})
+"""A poll answered so tells what became of the request that it asks for."""
+ACCEPTED: Final = frozenset(range(200, 300))
+"""The server took the request."""
+FAILED: Final = frozenset(range(500, 1000)) - {UNSUPPORTED}
+"""The server itself is unwell; three digits are all that a status line has."""
+MAY_HAVE_ACTED: Final = FAILED | {NOT_YET}
+"""The server may have done the work although it answered with this error."""
+PASSING: Final = MAY_HAVE_ACTED | {BUSY}
+"""The same request may well be accepted later."""

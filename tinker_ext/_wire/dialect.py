@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import enum
+import errno
 import importlib.util
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
+from attrs.converters import optional as to_optional
+from attrs.validators import deep_iterable, in_, instance_of, optional
+from tinker_api.models import ClientConfigResponse
 
 from tinker_ext.auth import is_hosted
+from tinker_ext.config import normal_url
 from tinker_ext.errors import ConfigurationError, FeatureMissingError
 
-_MIB = 1 << 20
+ERAS: Final = ("0.4.1", "0.36.0")
+"""The generations of servers, older first."""
 
 
 class Wire(enum.StrEnum):
@@ -55,43 +63,19 @@ class Ability(enum.StrEnum):
     PROCESS_IDS = "process ids in telemetry"
 
 
-@attrs.frozen
-class ServerConfig:
-    """Flags of client/config with the defaults of the 0.36.0 era; wrong types read as default."""
-
-    pjwt_auth_enabled: bool = False
-    credential_default_source: str = "api_key"
-    sample_dispatch_bytes_semaphore_size: int = 10 * _MIB
-    inflight_response_bytes_semaphore_size: int = 50 * _MIB
-    parallel_fwdbwd_chunks: bool = True
-    proto_compress_fwdbwd: bool = False
-    fwdbwd_max_chunk_len: int = 1024
-    fwdbwd_max_chunk_bytes_count: int = 5_000_000
-    fwdbwd_dispatch_bytes_semaphore_size: int = 50_000_000
-    billing_exception_max_pause_duration_sec: int = 3600
-    sample_no_retries: bool = False
-    sample_enable_stuck_detection: bool = True
-    sample_max_concurrent_requests: int = 2000
-    create_model_via_load_weights: bool = False
-    sample_use_retrieve_futures: bool = False
-    custom_loss_server_side: bool = False
-    sample_join_sampling_session: bool = False
-
-    @classmethod
-    def read(cls, reply: Mapping[str, Any]) -> ServerConfig:
-        """Take the known flags of a reply, each only with its documented type."""
-        values: dict[str, Any] = {}
-        for field in attrs.fields(cls):
-            value: Any = reply.get(field.name)
-            wanted = type(field.default)
-            if type(value) is wanted and not (wanted is int and value <= 0):
-                values[field.name] = value
-        return cls(**values)
+def read_config(reply: Mapping[str, Any]) -> ClientConfigResponse:
+    """The flags of a client/config reply, each only with its documented type; else its default."""
+    values: dict[str, Any] = {}
+    for field in _FLAGS:
+        value: Any = reply.get(field.name)
+        if type(value) is not type(field.default) or (type(value) is int and value <= 0):
+            continue
+        values[field.name] = value
+    return ClientConfigResponse(**values)
 
 
-_ERA_FIELDS: Final = frozenset(
-    field.name for field in attrs.fields(ServerConfig) if field.name != "pjwt_auth_enabled"
-)
+_FLAGS: Final = [field for field in attrs.fields(ClientConfigResponse) if field.init]
+_ERA_FIELDS: Final = {field.name for field in _FLAGS} - {"pjwt_auth_enabled"}
 
 # Names of the embedded server's profiles for what Seq describes.
 _SEQ_NAMES: Final = {**{seq.value: seq for seq in Seq}, "gap": Seq.ORDER}
@@ -110,49 +94,50 @@ class Dialect:
         abilities: What it can do that not every server can.
         sorts: It invites requests out of order, so it must sort them by their seq_id.
         lacks: Names of operations the server answered with "no such endpoint".
-        chosen_by: Who chose the wire: `argument`, `environment`, `probe` or `found`.
-        seq_by: Who says what `seq` says: `configured`, `declared`, `hosted`, `found`, `assumed`.
+        chosen_by: Who chose the wire: `argument`, `environment`, `file`, `probe` or `found`.
+        seq_by: Who says what `seq` says: `configured`, `declared`, `file`, `hosted`, `found`,
+            `assumed`.
+        pipelined: Training requests may be sent ahead of the answer to the previous one.
+        resends: A training request whose answer was lost may be sent again.
+        repeats_answers: A repeated training request is answered like the first.
+        one_by_one: A training call waits for the result of the call before it.
     """
 
     base_url: str
     wire: Wire = Wire.JSON
     era: str = "0.4.1"
     seq: Seq = Seq.UNKNOWN
-    config: ServerConfig = attrs.field(factory=ServerConfig)
+    config: ClientConfigResponse = attrs.field(factory=ClientConfigResponse)
     abilities: frozenset[Ability] = frozenset()
     sorts: bool = False
     lacks: frozenset[str] = frozenset()
     chosen_by: str = "probe"
     seq_by: str = "assumed"
 
-    @property
-    def pipelined(self) -> bool:
-        """Whether training requests may be sent ahead of the answer to the previous one."""
+    # What follows from the above; computed once, since every training call asks.
+    pipelined: bool = attrs.field(init=False)
+    resends: bool = attrs.field(init=False)
+    repeats_answers: bool = attrs.field(init=False)
+    one_by_one: bool = attrs.field(init=False)
+
+    @pipelined.default
+    def _is_pipelined(self) -> bool:
         return self.seq is Seq.ORDER or (self.seq is Seq.UNKNOWN and self.sorts)
 
-    @property
-    def resends(self) -> bool:
-        """Whether a training request whose answer was lost may be sent again."""
+    @resends.default
+    def _does_resend(self) -> bool:
         return self.seq not in (Seq.IGNORE, Seq.UNKNOWN)
 
-    @property
-    def repeats_answers(self) -> bool:
-        """Whether a repeated training request is answered like the first."""
+    @repeats_answers.default
+    def _does_repeat_answers(self) -> bool:
         return self.seq in (Seq.ORDER, Seq.DEDUPE)
 
-    @property
-    def one_by_one(self) -> bool:
-        """Whether a training call waits for the result of the call before it.
-
-        Among the servers without client/config is an engine (skyrl-tx 0.3.0) that lets a queued
-        optim_step overtake the forward_backward before it; steps are lost there without a word.
-        """
+    @one_by_one.default
+    def _is_one_by_one(self) -> bool:
+        # Among the servers without client/config is an engine (skyrl-tx 0.3.0) that lets a queued
+        # optim_step overtake the forward_backward before it; steps are lost there without a word.
         unsorted = self.seq in (Seq.IGNORE, Seq.UNKNOWN)
         return unsorted and "get_client_config" in self.lacks
-
-    def can(self, ability: Ability) -> bool:
-        """Whether the server can do this."""
-        return ability in self.abilities
 
     def require(self, ability: Ability) -> None:
         """Refuse what the server cannot do, before anything is sent.
@@ -182,6 +167,68 @@ class Dialect:
         return attrs.evolve(self, **changes)
 
 
+FILE_FORMAT: Final = "tinker-ext-dialect/1"
+
+
+@attrs.frozen
+class DialectFile:
+    """What `tinker-ext conform --remember` found out; None where it did not look.
+
+    Attributes:
+        era: `0.36.0` or `0.4.1`.
+        wire: Form of bodies that the server takes.
+        seq: What it does with training seq ids.
+        reorders: It works in the order of seq ids.
+        lacks: Operations it does not have.
+    """
+
+    era: str | None = attrs.field(default=None, validator=optional(in_(ERAS)))
+    wire: Wire | None = attrs.field(default=None, converter=to_optional(Wire))
+    seq: Seq | None = attrs.field(default=None, converter=to_optional(Seq))
+    reorders: bool | None = attrs.field(default=None, validator=optional(instance_of(bool)))
+    lacks: list[str] = attrs.field(
+        factory=list, validator=deep_iterable(instance_of(str), instance_of(list))
+    )
+
+    @classmethod
+    def read(cls, path: str, base_url: str) -> DialectFile:
+        """Read a file.
+
+        Args:
+            path: The file.
+            base_url: The server it must be about.
+
+        Raises:
+            ConfigurationError: It is missing, damaged, of another version or another server.
+        """
+        try:
+            file = Path(path)
+            if file.exists() and not file.is_file():
+                # A pipe would be waited for, and a device may never end.
+                raise OSError(errno.EINVAL, "it is not a regular file")
+            value = json.loads(file.read_text(encoding="utf-8"))
+            wrong = cls._mismatch(value, base_url)
+            if wrong is None:
+                names = [field.name for field in attrs.fields(cls)]
+                return cls(**{name: value[name] for name in names if name in value})
+        except OSError as error:
+            wrong = f"cannot be read: {error.strerror}"
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+            wrong = f"is damaged ({type(error).__name__}: {error.args[0] if error.args else ''})"
+        raise ConfigurationError(
+            f"The dialect file {path} {wrong}. Make it again with "
+            f"`tinker-ext conform {base_url} --remember {path}`."
+        )
+
+    @staticmethod
+    def _mismatch(value: dict[str, Any], base_url: str) -> str | None:
+        if value.get("format") != FILE_FORMAT:
+            return f"is of the format {value.get('format')!r}, not {FILE_FORMAT!r}"
+        if normal_url(value["server"]) != base_url:
+            return f"is about {value['server']}, not about {base_url}"
+        return None
+
+
 _wires: dict[str, Wire] = {}
 """Wires that earlier clients of this process found out, per server."""
 
@@ -207,6 +254,7 @@ def choose(
     environment: str | None = None,
     seq: str | None = None,
     protobuf: bool = True,
+    file: DialectFile | None = None,
 ) -> Dialect:
     """Decide how to talk to a server.
 
@@ -217,6 +265,7 @@ def choose(
         environment: Wire of the configuration (TINKER_EXT_WIRE).
         seq: Rule of the configuration (TINKER_EXT_SEQ): what the server does with seq ids.
         protobuf: Whether the protobuf runtime is installed.
+        file: What was found out beforehand (TINKER_EXT_DIALECT_FILE).
 
     Returns:
         The dialect to start with.
@@ -225,27 +274,33 @@ def choose(
         >>> choose("http://x", {"pjwt_auth_enabled": False}).wire
         <Wire.JSON: 'json'>
     """
-    config = ServerConfig.read(reply or {})
+    config = read_config(reply or {})
+    file = file or DialectFile()
     modern = reply is not None and (bool(_ERA_FIELDS & reply.keys()) or is_hosted(base_url))
+    if file.era is not None:
+        modern = file.era == ERAS[-1]
     asked, chosen_by = argument, "argument"
     if asked in (None, "auto"):
         asked, chosen_by = environment, "environment"
     if asked in (None, "", "auto"):
         wire, chosen_by = (Wire.PROTO if modern and protobuf else Wire.JSON), "probe"
-        found = _wires.get(base_url)
-        if found is not None and (protobuf or found is Wire.JSON):
-            wire, chosen_by = found, "found"
+        for known, source in ((file.wire, "file"), (_wires.get(base_url), "found")):
+            if known is not None and (protobuf or known is Wire.JSON):
+                wire, chosen_by = known, source
+                break
     else:
         wire = _wire(asked, chosen_by, protobuf)
-    rule, seq_by = _seq(base_url, reply, seq)
+    rule, seq_by = _seq(base_url, reply, seq, file)
+    sorts = (reply or {}).get("parallel_fwdbwd_chunks") is True
     return Dialect(
         base_url=base_url,
         wire=wire,
-        era="0.36.0" if modern else "0.4.1",
+        era=ERAS[-1] if modern else ERAS[0],
         seq=rule,
         config=config,
         abilities=frozenset(Ability) if modern else frozenset(),
-        sorts=(reply or {}).get("parallel_fwdbwd_chunks") is True,
+        sorts=sorts if file.reorders is None else file.reorders,
+        lacks=frozenset(file.lacks),
         chosen_by=chosen_by,
         seq_by=seq_by,
     )
@@ -266,17 +321,24 @@ def _wire(asked: str | None, source: str, protobuf: bool) -> Wire:
     return wire
 
 
-def _seq(base_url: str, reply: Mapping[str, Any] | None, asked: str | None) -> tuple[Seq, str]:
-    declared = (reply or {}).get("seq_ids")
-    for name, source in ((asked, "configured"), (declared, "declared")):
-        if not (name and isinstance(name, str)):
-            continue
-        if name in _SEQ_NAMES:
-            return _SEQ_NAMES[name], source
-        if source == "configured":
+def _seq(
+    base_url: str, reply: Mapping[str, Any] | None, asked: str | None, file: DialectFile
+) -> tuple[Seq, str]:
+    if asked:
+        if asked not in _SEQ_NAMES:
             raise ConfigurationError(
                 f"unknown seq rule {asked!r}; use one of {', '.join(sorted(_SEQ_NAMES))}"
             )
+        return _SEQ_NAMES[asked], "configured"
+    declared = (reply or {}).get("seq_ids")
+    known: list[tuple[Seq, str]] = []
+    if isinstance(declared, str) and declared in _SEQ_NAMES:
+        known.append((_SEQ_NAMES[declared], "declared"))
+    if file.seq is not None:
+        known.append((file.seq, "file"))
+    if known:
+        # Either may be out of date. The one under which nothing is sent again trains nothing twice.
+        return min(known, key=lambda each: each[0] is not Seq.IGNORE)
     # The hosted service receives chunk 1 last from the official client, so it sorts by seq_id and
     # waits for gaps. Of nobody else is anything assumed: one kind of server trains twice.
     return (Seq.ORDER, "hosted") if is_hosted(base_url) else (Seq.UNKNOWN, "assumed")

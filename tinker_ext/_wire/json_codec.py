@@ -11,14 +11,15 @@ import orjson
 
 from tinker_ext import tensors
 from tinker_ext._wire.dialect import Wire
-from tinker_ext._wire.images import era_fields, given_fields
 from tinker_ext._wire.payload import Part, Payload, seal_json
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.chunks import (
     DmelChunk,
     EncodedTextChunk,
+    ImageAssetPointerChunk,
     ImageChunk,
     ModelInputChunk,
+    declared_tokens,
     encode_bytes,
 )
 from tinker_ext.types.datum import Datum
@@ -155,7 +156,8 @@ def _datum(datum: Datum, sized_images: bool | None) -> dict[str, Any]:
 
 
 def tensor_json(tensor: TensorData) -> dict[str, Any]:
-    """The JSON form of a tensor, sparse indices included."""
+    """The JSON form of a tensor, sparse indices included; later changes of arrays are not seen."""
+    tensor.settle()
     array = tensor.array
     if tensor.dtype == "float32" and not np.isfinite(array).all():
         raise InvalidInputError(
@@ -189,7 +191,9 @@ def _chunk(chunk: ModelInputChunk, sized_images: bool | None) -> dict[str, Any]:
         return {"tokens": chunk.ids, "type": "encoded_text"}
     if isinstance(chunk, DmelChunk):
         return {"dmel": encode_bytes(chunk.dmel), "type": "dmel"}
-    numbers = given_fields(chunk) if sized_images is None else era_fields(chunk, sized=sized_images)
+    numbers = (
+        _given_fields(chunk) if sized_images is None else _era_fields(chunk, sized=sized_images)
+    )
     body = {"format": str(chunk.format), "type": chunk.type, **numbers}
     if isinstance(chunk, ImageChunk):
         return {"data": encode_bytes(chunk.data), **body}
@@ -215,6 +219,72 @@ def json_form(value: Any) -> Any:
     if type(value) in (list, tuple) and not (value and isinstance(value[0], _NUMBERS)):
         return [json_form(item) for item in value]
     return value
+
+
+# -- images ---------------------------------------------------------------------------------
+#
+# In the fields of each server era; strict servers of one refuse those of the other. The first wants
+# height, width and the number of tokens, the second at most the expected number. What the user set
+# is translated, and a missing size is read from the image itself.
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_JPEG = b"\xff\xd8"
+# Start-of-frame markers hold the size; DHT, JPG and DAC share their range.
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_BARE = frozenset(range(0xD0, 0xD8)) | {0x01}
+
+
+def _era_fields(chunk: ImageChunk | ImageAssetPointerChunk, *, sized: bool) -> dict[str, int]:
+    """The numbers that describe an image to a server.
+
+    Args:
+        chunk: The image.
+        sized: Whether the server is of the first era.
+
+    Raises:
+        InvalidInputError: The server needs a number that neither the user gave nor the image has.
+    """
+    tokens = declared_tokens(chunk)
+    if not sized:
+        return {} if tokens is None else {"expected_tokens": tokens}
+    height, width = chunk.height, chunk.width
+    if (height is None or width is None) and isinstance(chunk, ImageChunk):
+        found = pixel_size(chunk.data)
+        if found is not None:
+            height, width = height or found[0], width or found[1]
+    fields = {"height": height, "width": width, "tokens": tokens}
+    missing = [name for name, value in fields.items() if value is None]
+    if missing:
+        raise InvalidInputError(
+            f"This server needs {', '.join(missing)} of every {type(chunk).__name__}; set "
+            f"{'them' if len(missing) > 1 else 'it'} on the chunk."
+        )
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def pixel_size(data: bytes) -> tuple[int, int] | None:
+    """Height and width from the header of a PNG or JPEG file; None when they are not there."""
+    if data.startswith(_PNG) and data[12:16] == b"IHDR" and len(data) >= 24:
+        return int.from_bytes(data[20:24], "big"), int.from_bytes(data[16:20], "big")
+    if not data.startswith(_JPEG):
+        return None
+    at = 2
+    while at + 9 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xFF or marker in _BARE:  # fill bytes, and markers without content
+            at += 1 if marker == 0xFF else 2
+        elif marker in _FRAMES:
+            sizes = data[at + 5 : at + 9]
+            return int.from_bytes(sizes[:2], "big"), int.from_bytes(sizes[2:], "big")
+        else:
+            at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return None
+
+
+def _given_fields(chunk: ImageChunk | ImageAssetPointerChunk) -> dict[str, Any]:
+    """The numbers that the user set, as they are: nobody knows the server's era."""
+    names = ("expected_tokens", "height", "width", "tokens")
+    return {name: value for name in names if (value := getattr(chunk, name)) is not None}
 
 
 # -- results ---------------------------------------------------------------------------------

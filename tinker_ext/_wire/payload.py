@@ -96,7 +96,7 @@ class Payload:
 
     def content(self, seq_id: int) -> bytes | Body:
         """The complete body, ready to leave."""
-        parts = self.seal(self._written(), seq_id)
+        parts = self.seal(self.parts() if callable(self.parts) else self.parts, seq_id)
         if len(parts) == 1 and isinstance(parts[0], bytes):
             return parts[0]
         return b"".join(parts) if self.size < BLOCK_BYTES else Body(parts)

@@ -59,6 +59,8 @@ def check_batch(
 ) -> None:
     """Check the arguments of forward and forward_backward.
 
+    Arrays that are still the caller's are copied first: what was checked is what is sent.
+
     Args:
         data: The batch.
         loss_fn: Name of the loss.
@@ -70,10 +72,7 @@ def check_batch(
         InvalidInputError: Says which datum and which input is wrong.
     """
     if loss_fn not in LOSS_FN_TYPES:
-        raise InvalidInputError(
-            f"Unknown loss_fn {loss_fn!r}{nearest(str(loss_fn), LOSS_FN_TYPES)}"
-            f" Known: {', '.join(LOSS_FN_TYPES)}."
-        )
+        _check_unlisted(loss_fn)
     if loss_fn_config is not None:
         _check_config(loss_fn, loss_fn_config)
     if not isinstance(data, (list, tuple)):
@@ -84,6 +83,19 @@ def check_batch(
         if not isinstance(datum, Datum):
             raise InvalidInputError(f"data[{index}] is a {type(datum).__name__}, not a Datum.")
         _check_datum(index, datum, loss_fn, finite=finite, vocab_size=vocab_size)
+
+
+def _check_unlisted(loss_fn: object) -> None:
+    """Refuse a misspelt loss. A server may have losses of its own, so another name is its matter.
+
+    Raises:
+        InvalidInputError: Not a name, or nearly one of the document's.
+    """
+    near = nearest(str(loss_fn).lower(), LOSS_FN_TYPES)
+    if near or not (isinstance(loss_fn, str) and loss_fn.isidentifier()):
+        raise InvalidInputError(
+            f"Unknown loss_fn {loss_fn!r}{near} Known: {', '.join(LOSS_FN_TYPES)}."
+        )
 
 
 def _check_list(data: object) -> None:
@@ -145,6 +157,7 @@ def _check_datum(
                 f"data[{index}].loss_fn_inputs[{name!r}] is a {type(value).__name__}; "
                 "assign a TensorData."
             )
+        value.settle()
         _check_tensor(index, name, value, length, finite)
     targets, weights = inputs.get("target_tokens"), inputs.get("weights")
     if targets is not None:
@@ -300,6 +313,7 @@ def _check_target_rows(targets: TensorData, length: int | None) -> None:
         raise InvalidInputError(
             f"target_prompt_logprobs must be a TensorData, not {type(targets).__name__}."
         )
+    targets.settle()
     dims = _dims(targets)
     if targets.dtype != "int64" or len(dims) != 2:
         raise InvalidInputError("target_prompt_logprobs must be int64 with two dimensions.")

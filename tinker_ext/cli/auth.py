@@ -99,7 +99,7 @@ def _call_with(screen: Screen, key: str, method: str) -> Any:
     import httpx
     from tinker_api import operations as api
 
-    from tinker_ext._transport.headers import blank
+    from tinker_ext._transport.headers import blank, written_forms
     from tinker_ext.config import Config
     from tinker_ext.errors import APIConnectionError, error_for_status
     from tinker_ext.tls import client_context
@@ -120,7 +120,7 @@ def _call_with(screen: Screen, key: str, method: str) -> Any:
     except httpx.HTTPError as error:
         raise APIConnectionError(message=f"cannot reach {config.base_url}: {error}") from None
     if not reply.is_success:
-        secrets = [value for value in headers.values() if value]
+        secrets = written_forms(value for value in headers.values() if value)
         status, fields, content = blank(
             secrets, (reply.status_code, dict(reply.headers), reply.content)
         )
@@ -131,7 +131,7 @@ def _call_with(screen: Screen, key: str, method: str) -> Any:
 @command.command(name="logout", examples="tinker-ext auth logout")
 @click.pass_context
 def logout(context: click.Context) -> None:
-    """Forget the stored key.
+    """Delete the stored key.
 
     A key that was made by a login program is also revoked on the server; one you pasted stays
     valid until you delete it in the console.
@@ -176,7 +176,7 @@ def _revoke(screen: Screen, key: str) -> str | None:
 @command.command(name="status", examples="tinker-ext auth status && echo ready")
 @click.pass_context
 def status(context: click.Context) -> None:
-    """Tell whether a credential is there and whether the server lets you in."""
+    """Show whether a credential is set and whether the server accepts it."""
     import os
 
     screen = screen_of(context)
@@ -209,7 +209,7 @@ def _status(screen: Screen, there: bool, accessible: bool | None) -> None:
 @command.command(name="whoami", examples="tinker-ext --format json auth whoami | jq -r .email")
 @click.pass_context
 def whoami(context: click.Context) -> None:
-    """Show user and organization of the credential in use."""
+    """Show the user and organization of the credential in use."""
     screen = screen_of(context)
     with rest(screen) as client:
         found = client.whoami().result()

@@ -37,7 +37,7 @@ tinker-ext billing usage 2026-01-01 2026-01-02 --csv - | head
 def usage(
     context: click.Context, start: str, end: str, csv_path: str | None, sessions_csv: str | None
 ) -> None:
-    """Show usage by the hour from START up to END.
+    """Show hourly usage from START up to END.
 
     Both are full hours in ISO 8601; without a zone they are UTC. A report covers at most 14 days.
     """
@@ -76,7 +76,7 @@ tinker-ext billing checkpoint-storage --project-id PROJECT --csv storage.csv
 def checkpoint_storage(
     context: click.Context, project_id: str | None, csv_path: str | None
 ) -> None:
-    """Show how much storage checkpoints take now."""
+    """Show how much storage checkpoints use now."""
     screen = screen_of(context)
     with admin(screen) as client:
         reply = client.get_current_checkpoint_storage_usage(project_id).result()

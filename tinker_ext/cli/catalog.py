@@ -34,7 +34,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("billing", "billing", "Usage and checkpoint storage, as table, JSON or CSV."),
         Entry("auth", "auth", "Log in, log out, and see who you are."),
     ),
-    "About programs": (
+    "Tools": (
         Entry("conform", "conform", "Test any server against the API, numbers included."),
         Entry("completion", "completion", "Print the completion script of your shell."),
         Entry("version", "version", "Print the version."),

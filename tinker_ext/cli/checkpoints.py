@@ -175,7 +175,7 @@ def info(context: click.Context, path: str) -> None:
 @path_argument
 @click.pass_context
 def publish(context: click.Context, path: str) -> None:
-    """Let everybody load a checkpoint; silent when it worked."""
+    """Make a checkpoint public; prints nothing on success."""
     with rest(screen_of(context)) as client:
         client.publish_checkpoint_from_tinker_path(path).result()
 
@@ -186,7 +186,7 @@ def publish(context: click.Context, path: str) -> None:
 @path_argument
 @click.pass_context
 def unpublish(context: click.Context, path: str) -> None:
-    """Make a checkpoint private again; silent when it worked."""
+    """Make a checkpoint private again; prints nothing on success."""
     with rest(screen_of(context)) as client:
         client.unpublish_checkpoint_from_tinker_path(path).result()
 
@@ -200,10 +200,10 @@ tinker-ext checkpoint set-ttl tinker://RUN/weights/0001 --remove        # keep i
 @command.command(name="set-ttl", examples=TTL_EXAMPLES)
 @path_argument
 @click.option("--ttl", type=int, metavar="SECONDS", help="Seconds from now: 1 hour to 10 years.")
-@click.option("--remove", is_flag=True, help="Keep the checkpoint for good.")
+@click.option("--remove", is_flag=True, help="Keep the checkpoint forever.")
 @click.pass_context
 def set_ttl(context: click.Context, path: str, ttl: int | None, remove: bool) -> None:
-    """Let a checkpoint expire, or keep it; silent when it worked."""
+    """Set when a checkpoint expires, or keep it; prints nothing on success."""
     if (ttl is not None) == remove:
         raise CommandError(
             "give either --ttl SECONDS or --remove",
@@ -236,9 +236,13 @@ def _moment(_: click.Context, __: click.Parameter, value: str | None) -> datetim
 @click.argument("paths", nargs=-1, callback=_parsed)
 @click.option("--run-id", help="Delete the checkpoints of this run.")
 @click.option("--type", "kind", type=click.Choice(list(KINDS)), help="Only those of this type.")
-@click.option("--before", callback=_moment, metavar="TIME", help="Only older ones (ISO 8601, UTC).")
-@click.option("--after", callback=_moment, metavar="TIME", help="Only newer ones (ISO 8601, UTC).")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option(
+    "--before", callback=_moment, metavar="TIME", help="Only those older than this (ISO 8601, UTC)."
+)
+@click.option(
+    "--after", callback=_moment, metavar="TIME", help="Only those newer than this (ISO 8601, UTC)."
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_context
 def delete(
     context: click.Context,
@@ -249,7 +253,7 @@ def delete(
     after: datetime | None,
     yes: bool,
 ) -> None:
-    """Delete checkpoints for good: those named by PATHS, or those of a run.
+    """Delete checkpoints permanently: those named by PATHS, or those of a run.
 
     --type, --before and --after narrow --run-id down.
     """

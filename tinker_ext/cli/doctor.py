@@ -16,7 +16,7 @@ MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")
 
 
 @click.command(cls=Command, name="doctor", examples=EXAMPLES)
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=10.0,
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=5.0,
               show_default=True, metavar="SECONDS", help="Time for each step.")  # fmt: skip
 @click.pass_context
 def command(context: click.Context, timeout: float) -> int:

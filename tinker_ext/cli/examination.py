@@ -22,6 +22,8 @@ from tinker_ext._version import __version__
 Status = Literal["ok", "warn", "fail", "info"]
 
 CORE = ("attrs", "httptools", "httpx", "numpy", "orjson", "tenacity", "tokenizers")
+NO_SETTINGS = {"TINKER_EXT_PROFILE", "TINKER_EXT_TOKENIZERS", "TINKER_EXT_UI_TOKEN"}
+"""Variables that are read, and are not settings of a client."""
 CLOCK_SECONDS = 60.0
 CERTIFICATE_DAYS = 14
 
@@ -50,7 +52,7 @@ class _Stop(Exception):
 def examine(
     base_url: str | None = None,
     *,
-    timeout: float = 10.0,
+    timeout: float = 5.0,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[Finding]:
     """Check everything between here and the server, yielding each finding as it is made.
@@ -119,7 +121,7 @@ def variables(env: Mapping[str, str]) -> Iterator[Finding]:
     from tinker_ext.config import Config
     from tinker_ext.errors import ConfigurationError
 
-    known = {field.metadata["env"] for field in attrs.fields(Config)} - {None}
+    known = {field.metadata["env"] for field in attrs.fields(Config)} | NO_SETTINGS
     try:
         Config.from_env(env)
     except ConfigurationError as error:
@@ -334,7 +336,12 @@ def dialect(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Findin
     """Ask as a client does: is the key good, what does the server speak and offer."""
     from tinker_ext import ServiceClient
     from tinker_ext.config import Config
-    from tinker_ext.errors import AuthenticationError, PermissionDeniedError, TinkerError
+    from tinker_ext.errors import (
+        AuthenticationError,
+        ConfigurationError,
+        PermissionDeniedError,
+        TinkerError,
+    )
 
     settings = Config.from_env(env, base_url=url, retry_window=timeout, request_timeout=timeout)
     try:
@@ -345,13 +352,18 @@ def dialect(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Findin
         yield Finding("access", "fail", f"the server refuses the key: {error.message}",
                       "check TINKER_API_KEY, or run `tinker-ext auth login`")  # fmt: skip
         return
+    except ConfigurationError as error:
+        yield Finding("settings", "fail", error.message, "correct or unset the setting")
+        return
     except TinkerError as error:
         yield Finding("access", "fail", str(error.message), error.hint or
                       "run the command again with --debug")  # fmt: skip
         return
     yield Finding("access", "ok", f"the server lets you in and offers {len(models)} models")
-    text = f"era {spoken.era}, {spoken.wire} bodies, seq ids: {spoken.seq}"
-    yield Finding("wire", "ok", f"{text} (chosen by {spoken.chosen_by})")
+    how = {"file": f"from {settings.dialect_file}"}
+    text = f"{spoken.wire} bodies ({how.get(spoken.chosen_by, spoken.chosen_by)})"
+    seq = f"seq ids: {spoken.seq} ({how.get(spoken.seq_by, spoken.seq_by)})"
+    yield Finding("wire", "ok", f"era {spoken.era}, {text}, {seq}")
     if spoken.era == "0.36.0" and any(_version(name) is None for name in NEEDS["proto"]):
         yield Finding("wire", "warn", "a server of this era may insist on protobuf",
                       how_to_install("proto"))  # fmt: skip

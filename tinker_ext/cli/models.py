@@ -25,7 +25,7 @@ tinker-ext --format json model list | jq '.models[].model_name'
 @click.argument("substring", required=False)
 @click.pass_context
 def list_models(context: click.Context, substring: str | None) -> None:
-    """List base models; SUBSTRING keeps those whose name contains it, in any case."""
+    """List base models; SUBSTRING keeps those whose name contains it, ignoring case."""
     screen = screen_of(context)
     with service(screen) as client:
         models = list(client.get_server_capabilities().supported_models)

@@ -28,7 +28,7 @@ SHOWN = (0, 5, 11, 14, 24, 45)
 EXAMPLES = """
 tinker-ext quickstart                                   # offline, nothing to set up
 tinker-ext quickstart --steps 50 --out /tmp/lesson      # a quick look
-tinker-ext --base-url http://127.0.0.1:8000 quickstart  # the same on a server of yours
+tinker-ext --base-url http://127.0.0.1:8000 quickstart  # the same on another server
 """
 
 
@@ -45,7 +45,7 @@ def command(context: click.Context, steps: int, out: Path, model: str, seed: int
     """Fine-tune a tiny model on this machine, in a minute.
 
     Starts the embedded server in this process, trains a LoRA adapter on 64 sentences about
-    animals, asks the model before and after, draws the loss, saves a checkpoint, restores it and
+    animals, samples before and after, plots the loss, saves a checkpoint, restores it and
     compares, then prints the lines of Python that did it. Nothing leaves this machine unless
     --base-url names a server.
     """
@@ -204,7 +204,8 @@ class _Story:
         self._print("")
         self._code(program)
         self._print(
-            f"Done in {seconds:.1f} s. Next: `tinker-ext serve`, or the scripts in examples/."
+            f"Done in {seconds:.1f} s. Next: see the run with `tinker-ext ui {files[0].parent}`, "
+            "start a server with `tinker-ext serve`, or read the scripts in examples/."
         )
 
     def _samples(self, before: list[Answer], after: list[Answer]) -> None:

@@ -26,13 +26,13 @@ echo "The cow says" | tinker-ext -f json sample tinker://RUN/weights/final -
 @click.option("-n", "--num-samples", type=click.IntRange(1), default=1, show_default=True,
               help="How many samples.")  # fmt: skip
 @click.option("--max-tokens", type=click.IntRange(1), default=128, show_default=True,
-              help="Most tokens of a sample.")  # fmt: skip
+              help="Maximum number of tokens per sample.")  # fmt: skip
 @click.option("--temperature", type=click.FloatRange(0), default=0.7, show_default=True,
-              help="0 takes the most likely token each time.")  # fmt: skip
+              help="0 always takes the most likely token.")  # fmt: skip
 @click.option("--top-p", type=click.FloatRange(0, 1), default=1.0, show_default=True,
-              help="Choose among the most likely tokens of this share.")  # fmt: skip
+              help="Sample from the most likely tokens with this total probability.")  # fmt: skip
 @click.option("--stop", multiple=True, help="Text that ends a sample. May be repeated.")
-@click.option("--seed", type=int, help="Makes the same call give the same samples.")
+@click.option("--seed", type=int, help="With a seed, the same call gives the same samples.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -49,8 +49,8 @@ def command(
     """Sample from a checkpoint or a base model.
 
     MODEL is the path of a checkpoint (tinker://RUN/sampler_weights/NAME, or tinker://RUN/weights/NAME,
-    whose weights are then saved for sampling first) or the name of a base model. TEXT is what the
-    model goes on from; - reads it from standard input.
+    whose weights are then saved for sampling first) or the name of a base model. TEXT is the
+    prompt; - reads it from standard input.
     """
     from tinker_ext import ModelInput, SamplingParams
 

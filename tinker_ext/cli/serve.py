@@ -21,12 +21,12 @@ KEY = "tml-embedded"
 EXAMPLES = """
 tinker-ext serve                                                   # port 8000, this machine only
 tinker-ext serve --port 0 --state ./state                          # any port; survives a restart
-tinker-ext serve --model Qwen/Qwen3-8B=path/to/tokenizer           # a name your code asks for
-tinker-ext serve --profile hosted                                  # refuses what production does
+tinker-ext serve --model Qwen/Qwen3-8B=path/to/tokenizer           # a model name your code uses
+tinker-ext serve --profile hosted                                  # as strict as the hosted service
 tinker-ext serve --era 0.4.1 --seq strict --wire json              # an older, stricter server
 tinker-ext serve --fault status:optim_step:nth=2,status=503        # the second optim_step fails
 tinker-ext serve --fault drop_response:*:probability=0.1 --seed 7  # one reply in ten is lost
-tinker-ext serve --bug adam_bias                                   # a mistake `conform` must find
+tinker-ext serve --bug adam_bias                                   # a bug that `conform` must find
 """
 
 
@@ -64,19 +64,19 @@ def _listed(kind: str) -> Any:
 @click.option("--state", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="Keep everything in DIR, so that a restart loses nothing.")  # fmt: skip
 @click.option("--profile", type=click.Choice(["default", "hosted"]), default="default",
-              show_default=True, help="hosted puts the published rules of the hosted service in "
-              "force; --list-rules shows them with their sources.")  # fmt: skip
+              show_default=True, help="hosted enforces the published rules of the hosted service; "
+              "--list-rules shows them with their sources.")  # fmt: skip
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME",
-              help="Answer requests for this host name too, when behind a proxy. May be "
+              help="Also answer requests for this host name, for use behind a proxy. May be "
               "repeated.")  # fmt: skip
 @click.option("--era", type=click.Choice(["0.4.1", "0.36.0", "both"]), default="both",
-              show_default=True, help="Server generation to be.")  # fmt: skip
+              show_default=True, help="API version to implement.")  # fmt: skip
 @click.option("--seq", type=click.Choice(["dedupe", "strict", "ignore", "gap", "late"]),
               default="dedupe", show_default=True,
               help="What a repeated or early seq_id means.")  # fmt: skip
 @click.option("--undeclared", is_flag=True,
-              help="Do not say in client/config what a repeated seq_id means, as no other server "
-              "does.")  # fmt: skip
+              help="Do not announce in client/config what a repeated seq_id means; other servers "
+              "do not either.")  # fmt: skip
 @click.option("--wire", type=click.Choice(["json", "proto", "both"]),
               help="Bodies of training and sampling; by default those of the era.")  # fmt: skip
 @click.option("--pending", type=click.Choice(["408", "try_again"]), default="408",
@@ -84,40 +84,40 @@ def _listed(kind: str) -> Any:
 @click.option("--without", multiple=True, metavar="PATH",
               help="Answer 404 to this path, for example telemetry. May be repeated.")  # fmt: skip
 @click.option("--api-key", "api_keys", multiple=True, metavar="KEY",
-              help="Let only this key in; by default any. May be repeated.")  # fmt: skip
+              help="Accept only this key; by default any. May be repeated.")  # fmt: skip
 @click.option("--latency", type=click.FloatRange(0), default=0.0, metavar="SECONDS",
-              help="Hold every result back for this long.")  # fmt: skip
+              help="Delay every result by this long.")  # fmt: skip
 @click.option("--request-latency", type=click.FloatRange(0), default=0.0, metavar="SECONDS",
-              help="Hold every reply back for this long.")  # fmt: skip
+              help="Delay every reply by this long.")  # fmt: skip
 @click.option("--long-poll", type=click.FloatRange(0), default=30.0, show_default=True,
               metavar="SECONDS", help="How long a poll waits for news.")  # fmt: skip
 @click.option("--session-ttl", type=click.FloatRange(0), default=600.0, show_default=True,
-              metavar="SECONDS", help="Silence after which a session ends.")  # fmt: skip
+              metavar="SECONDS", help="Time without heartbeats that ends a session.")  # fmt: skip
 @click.option("--sample-limit", type=click.IntRange(1), metavar="N",
               help="Answer 429 to samples beyond N in flight.")  # fmt: skip
 @click.option("--models-limit", type=click.IntRange(1), metavar="N",
-              help="Keep models beyond N loaded waiting (paused_capacity).")  # fmt: skip
+              help="Let models beyond N wait (paused_capacity).")  # fmt: skip
 @click.option("--rate-limit", type=click.FloatRange(0, min_open=True), metavar="N",
               help="Answer 429 beyond N training and sampling requests a second.")  # fmt: skip
 @click.option("--retry-after", type=click.FloatRange(0), default=1.0, show_default=True,
-              metavar="SECONDS", help="Wait announced with 429.")  # fmt: skip
+              metavar="SECONDS", help="Retry-after time sent with 429.")  # fmt: skip
 @click.option("--pause", metavar="STATE[:SECONDS]",
               help="Report paused_capacity or paused_rate_limit first, for 5 s or as "
               "given.")  # fmt: skip
 @click.option("--fault", "faults", multiple=True, metavar="KIND[:PATH[:OPTION=VALUE,…]]",
-              help="Misbehave; --list-faults shows the kinds. May be repeated.")  # fmt: skip
+              help="Inject a fault; --list-faults shows the kinds. May be repeated.")  # fmt: skip
 @click.option("--bug", "bugs", multiple=True, metavar="NAME",
-              help="Plant a mistake; --list-bugs shows the names. May be repeated.")  # fmt: skip
+              help="Enable a known bug; --list-bugs shows the names. May be repeated.")  # fmt: skip
 @click.option("--list-rules", is_flag=True, is_eager=True, expose_value=False,
               callback=_listed("rules"),
               help="Show the rules of --profile hosted and exit.")  # fmt: skip
 @click.option("--list-faults", is_flag=True, is_eager=True, expose_value=False,
               callback=_listed("faults"), help="Show the kinds of faults and exit.")  # fmt: skip
 @click.option("--list-bugs", is_flag=True, is_eager=True, expose_value=False,
-              callback=_listed("bugs"), help="Show the mistakes to plant and exit.")  # fmt: skip
+              callback=_listed("bugs"), help="Show the known bugs and exit.")  # fmt: skip
 @click.pass_context
 def command(context: click.Context, /, **options: Any) -> None:
-    """Run the embedded server on a port: a real, tiny Tinker.
+    """Run the embedded server on a port.
 
     It trains a small transformer with LoRA on this machine; the loss falls, samples change and
     checkpoints restore. Ctrl-C stops it, with exit code 0.

@@ -30,8 +30,8 @@ ROWS = 8
 @click.command(cls=Command, name="watch", examples=EXAMPLES)
 @click.argument("run")
 @click.option("--interval", type=click.FloatRange(0.05), metavar="SECONDS",
-              help="Time between looks: 0.5 for a log, 5 for a server.")  # fmt: skip
-@click.option("--once", is_flag=True, help="Look once and exit.")
+              help="Time between updates: 0.5 for a log, 5 for a server.")  # fmt: skip
+@click.option("--once", is_flag=True, help="Print once and exit.")
 @click.pass_context
 def command(context: click.Context, run: str, interval: float | None, once: bool) -> None:
     """Follow RUN: pending work, queue state and metrics, while it trains.
@@ -152,9 +152,9 @@ def _page(shot: Snapshot, path: Path) -> Any:
     )
     parts: list[Any] = [head]
     if len(shot.losses) > 1:
-        parts.append(
-            Text(chart(shot.losses, width=56, height=6, first=shot.first_loss), style="cyan")
-        )
+        label = _named(shot).lower()
+        curve = chart(shot.losses, width=56, height=6, first=shot.first_loss, label=label)
+        parts.append(Text(curve, style="cyan"))
     parts.append(_pending_table(shot))
     numbers = {
         name: value for name, value in shot.metrics.items() if isinstance(value, int | float)

@@ -35,15 +35,15 @@ tinker-ext checkpoint download tinker://RUN/weights/final --sha256 adapter_model
 @path_argument
 @click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path),
               help="Directory to put the new one in; by default the current one.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace the directory when it exists.")
+@click.option("--force", is_flag=True, help="Replace the directory if it exists.")
 @click.option("--sha256", "digests", multiple=True, metavar="[NAME=]HEX",
               help="Digest that a file must have; NAME may be left out when there is only one. "
-              "Digests that the server tells are checked in any case.")  # fmt: skip
+              "Digests sent by the server are always checked.")  # fmt: skip
 @click.pass_context
 def command(
     context: click.Context, path: str, output: Path | None, force: bool, digests: tuple[str, ...]
 ) -> None:
-    """Download the weights of a checkpoint into a directory of their own.
+    """Download the weights of a checkpoint into a new directory.
 
     A training checkpoint is exported first, for which the server opens a session on its base
     model; the export is deleted afterwards. A download that was cut off continues where it

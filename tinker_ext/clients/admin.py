@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tinker_api import operations as api
 
+from tinker_ext.clients.arguments import awaited
 from tinker_ext.clients.rest import EventType, LookUps
-from tinker_ext.clients.twins import awaited
 from tinker_ext.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class AdminClient(LookUps):
             api.LIST_AUDIT_LOG,
             method="get_audit_log",
             event_type=event_type,
-            day=None if day is None else day.isoformat(),
+            day=None if day is None else _day(day),
         )
 
     get_audit_log_async = awaited(get_audit_log)
@@ -67,11 +67,22 @@ class AdminClient(LookUps):
     get_current_checkpoint_storage_usage_async = awaited(get_current_checkpoint_storage_usage)
 
 
+def _day(value: date) -> str:
+    if not isinstance(value, date):
+        raise InvalidInputError(f"day must be a datetime.date, not {value!r}.")
+    return value.isoformat()
+
+
 def _instant(value: datetime | date | str) -> str:
     if isinstance(value, str):
         return value
+    if not isinstance(value, date):
+        raise InvalidInputError(f"Give a datetime, a date or a text in ISO form, not {value!r}.")
     if not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if value.tzinfo is None:
         raise InvalidInputError(f"{value!r} has no time zone; use datetime.now(timezone.utc).")
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    try:
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        raise InvalidInputError(f"{value!r} is outside of the calendar in UTC.") from None

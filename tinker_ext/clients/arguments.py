@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import math
+import functools
 import warnings
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import attrs
 
 from tinker_ext import paths, types
-from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._wire.json_codec import check_json
 from tinker_ext.batch.checks import check_count
 from tinker_ext.batch.custom_loss import CustomLossFn
 from tinker_ext.clients.losses import LossHandle
 from tinker_ext.core.retry_config import RetryConfig
-from tinker_ext.errors import APIResponseValidationError, InvalidInputError
+from tinker_ext.errors import APIResponseValidationError, InvalidInputError, ReplyParts
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse
 from tinker_ext.types.optimizer import (
-    AdamParams,
-    DimuonParams,
     LoraConfig,
     OptimizerConfig,
-    OptimParams,
 )
 
 if TYPE_CHECKING:
@@ -51,59 +48,10 @@ def loss_function(
     return loss_fn
 
 
-# Least value of a setting, and the one it must stay below. Checked where a step is taken:
-# AdamParams itself takes any finite number, as users of the official type know it.
-_STEP_BOUNDS: Mapping[str, tuple[float, float]] = {
-    "learning_rate": (0.0, math.inf),
-    "beta1": (0.0, 1.0),
-    "beta2": (0.0, 1.0),
-    "eps": (0.0, math.inf),
-    "weight_decay": (0.0, math.inf),
-    "grad_clip_norm": (0.0, math.inf),
-}
-
-
-def step_params(optim_params: OptimParams | None, adam_params: AdamParams | None) -> OptimParams:
-    """The parameters of a step, given under one of two names.
-
-    Raises:
-        InvalidInputError: Not exactly one was given, it is not one, or a setting is out of range.
-    """
-    if (optim_params is None) == (adam_params is None):
-        raise InvalidInputError("optim_step needs optim_params (or adam_params), and only one.")
-    chosen = optim_params if optim_params is not None else adam_params
-    assert chosen is not None
-    if isinstance(chosen, type):
-        raise InvalidInputError(
-            f"optim_params must be an object, not the class; pass {chosen.__name__}(…)."
-        )
-    if not (hasattr(chosen, "learning_rate") or hasattr(chosen, "type")) or not (
-        hasattr(chosen, "to_dict") or attrs.has(type(chosen))
-    ):
-        raise InvalidInputError(f"optim_params must be AdamParams or the like, not {chosen!r}.")
-    if not isinstance(chosen, (AdamParams, DimuonParams)):
-        # What the settings of other families mean is known to the server alone.
-        check_json("optim_params", record_of(chosen))
-    else:
-        for name, (least, below) in _STEP_BOUNDS.items():
-            value = getattr(chosen, name, least)
-            if not least <= value < below:
-                wanted = f"in [{least:g}, {below:g})" if below < math.inf else "at least 0"
-                raise InvalidInputError(f"optim_params: {name} must be {wanted}, got {value}.")
-    return chosen
-
-
 def record_of(value: Any) -> dict[str, Any]:
     """A record of ours or of the generated code as JSON."""
     fields: dict[str, Any] = value.to_dict() if hasattr(value, "to_dict") else attrs.asdict(value)
     return fields
-
-
-def step_fields(params: OptimParams) -> dict[str, Any]:
-    """The fields of an optim_step request that hold its parameters."""
-    if isinstance(params, AdamParams):
-        return {"adam_params": params}
-    return {"optimizer_params": record_of(params)}
 
 
 def check_name(name: str) -> None:
@@ -205,3 +153,61 @@ def _path(reply: Any) -> str:
             "The server saved the weights without telling their path.",
         )
     return str(reply.path)
+
+
+S = TypeVar("S")
+P = ParamSpec("P")
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Result(Protocol[T_co]):
+    """A future of either kind."""
+
+    def result(self, timeout: float | None = None) -> T_co:
+        """Wait for the value."""
+
+
+def awaited(
+    method: Callable[Concatenate[S, P], Future[T]] | Callable[Concatenate[S, P], Awaitable[T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The `_async` twin of a method that returns a future: its value, once awaited.
+
+    Example:
+        >>> class Client:
+        ...     def look(self) -> Future[int]: ...
+        ...     look_async = awaited(look)
+        >>> Client.look_async.__doc__
+        'Async form of `look`.'
+    """
+    described: Any = getattr(method, "description", method)
+
+    @functools.wraps(described)
+    async def twin(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
+        value: T = await described(self, *args, **kwargs)
+        return value
+
+    twin.__name__ = f"{described.__name__}_async"
+    twin.__qualname__ = f"{described.__qualname__}_async"
+    twin.__doc__ = f"Async form of `{described.__name__}`."
+    return cast("Callable[Concatenate[S, P], Coroutine[Any, Any, T]]", twin)
+
+
+def blocking(
+    description: Callable[Concatenate[S, P], Result[T]],
+) -> Callable[Concatenate[S, P], T]:
+    """The twin of a method that returns a future: it waits for the value."""
+
+    @functools.wraps(description)
+    def twin(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
+        return description(self, *args, **kwargs).result()
+
+    twin.description = description  # type: ignore[attr-defined]
+    return cast("Callable[Concatenate[S, P], T]", twin)
+
+
+def async_form(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The `_async` twin of a `blocking` method."""
+    return awaited(method)  # type: ignore[arg-type]

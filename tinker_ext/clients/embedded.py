@@ -95,7 +95,8 @@ def application(base_url: str = NAMES[0]) -> Any:
 
 def name(base_url: str = NAMES[0]) -> str:
     """What tells the application of this process, and its copies in forks, from all others."""
-    return url(base_url) if folder(base_url) is not None else _name
+    place = url(base_url)
+    return place if folder(base_url) is not None else _name + place.removeprefix(URL)
 
 
 def knows(server: str | None, sampler_id: str | None) -> bool:
@@ -105,7 +106,10 @@ def knows(server: str | None, sampler_id: str | None) -> bool:
         server: What `name` was where the sampler was made.
         sampler_id: Id of its sampling session.
     """
-    app = _apps.get(URL if server == _name else server or "")
+    place = server or ""
+    if place.startswith(_name):
+        place = URL + place.removeprefix(_name)
+    app = _apps.get(place)
     return app is not None and sampler_id in app.world.samplers
 
 

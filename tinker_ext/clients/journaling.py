@@ -27,7 +27,7 @@ from tinker_ext.errors import (
     RequestFailedError,
     TinkerError,
 )
-from tinker_ext.journal import Checkpoint, Journal, JournalError, Life, State
+from tinker_ext.journal import Checkpoint, Journal, JournalError, State, TrainedModel
 from tinker_ext.journal.recorder import Recorder
 from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
 
@@ -239,7 +239,7 @@ async def resume(
     return await _restore(workspace, journal, user_metadata, lost)
 
 
-async def _lost(workspace: Workspace, life: Life) -> TinkerError | None:
+async def _lost(workspace: Workspace, life: TrainedModel) -> TinkerError | None:
     """How the server says that it has no such model; None when it has it."""
     try:
         await workspace.server.call(api.GET_INFO, model_id=life.model_id)
@@ -269,11 +269,11 @@ def _obstacle(journal: Journal, dialect: Dialect) -> str | None:
 
 def _take_wire(workspace: Workspace, state: State, dialect: Dialect) -> None:
     """Use the wire that the server took from the earlier process: repeats must be equal."""
-    if state.wire is not None and dialect.chosen_by == "probe":
+    if state.wire is not None and dialect.chosen_by in ("probe", "file"):
         workspace.server.use_wire(Wire(state.wire))
 
 
-async def _attach(workspace: Workspace, recorded: Recorder, life: Life) -> Resumption:
+async def _attach(workspace: Workspace, recorded: Recorder, life: TrainedModel) -> Resumption:
     from tinker_ext.clients.training import TrainingClient
 
     journal = recorded.journal

@@ -15,13 +15,11 @@ import attrs
 from tinker_api import operations as api
 from tinker_api.operations import Operation, Prepared
 
-from tinker_ext import auth, paths, types
-from tinker_ext._reply_parts import ReplyParts
+from tinker_ext import auth, forks, paths, types
 from tinker_ext._transport import Reply
 from tinker_ext.clients import endings
-from tinker_ext.clients.arguments import check_ttl
+from tinker_ext.clients.arguments import awaited, check_ttl
 from tinker_ext.clients.opening import open_workspace
-from tinker_ext.clients.twins import awaited
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.server import prepare
 from tinker_ext.core.workspace import Workspace
@@ -32,6 +30,7 @@ from tinker_ext.errors import (
     ExperimentalWarning,
     FeatureMissingError,
     InvalidInputError,
+    ReplyParts,
     TraceExportError,
     WhoamiError,
 )
@@ -124,7 +123,7 @@ ARCHIVE_LIFE = timedelta(minutes=15)
 TTL_SECONDS = (3600, 10 * 365 * 86400)
 
 
-class LookUps:
+class LookUps(forks.OfThisProcess):
     """What clients without a session of their own share: a workspace, and one way to ask.
 
     Args:

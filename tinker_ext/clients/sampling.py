@@ -66,17 +66,17 @@ class Numbers:
             return number
 
 
-async def join(holder: Workspace, sampling_session_id: str) -> int | None:
+async def join(workspace: Workspace, sampling_session_id: str) -> int | None:
     """Ask the server for the number of a new copy.
 
     Returns:
         The number; None where the server gives none, so that a random one must do.
     """
-    dialect = await holder.server.ready()
+    dialect = await workspace.server.ready()
     if not dialect.config.sample_join_sampling_session:
         return None
     try:
-        reply = await holder.server.call(
+        reply = await workspace.server.call(
             api.JOIN_SAMPLING_SESSION, sampling_session_id=sampling_session_id
         )
     except (FeatureMissingError, NotFoundError):
@@ -131,8 +131,9 @@ class SamplingClient:
         base_model: str | None = None,
         clone_id: int | None = None,
     ) -> None:
-        self._holder = holder
-        self._owner = holder.owner()
+        # The official SDK calls the argument so, and code that makes clients by hand passes it.
+        self._workspace = workspace = holder
+        self._owner = workspace.owner()
         self._sampling_session_id = sampling_session_id
         self._shadow = shadow
         self._retry_config = retry_config
@@ -143,9 +144,9 @@ class SamplingClient:
         self._source = self._make_source()
         if shadow and sampling_session_id is not None:
             self._source.prepare = Shared(lambda: self._settle_in(clone_id is None)).get
-        model = base_model or holder.watchers.model_of(model_path or "")
-        holder.watchers.name_model(self._source.key, model)
-        holder.server.in_flight.listen(self._source.key, self)
+        model = base_model or workspace.watchers.model_of(model_path or "")
+        workspace.watchers.name_model(self._source.key, model)
+        workspace.server.in_flight.listen(self._source.key, self)
         forks.register(self)
 
     def __repr__(self) -> str:
@@ -157,7 +158,7 @@ class SamplingClient:
         facts = [
             ("weights", self.model_path or self.base_model),
             ("session", self._sampling_session_id),
-            ("server", self._holder.server.base_url),
+            ("server", self._workspace.server.base_url),
         ]
         return displays.card("SamplingClient", facts, displays.pending(self.pending()))
 
@@ -171,7 +172,7 @@ class SamplingClient:
         return Source(session_id, address, self._numbers, retry, self._completions(session_id))
 
     def _completions(self, session_id: str) -> Completions | None:
-        server = self._holder.server
+        server = self._workspace.server
         if server.dialect is None or not server.dialect.config.sample_use_retrieve_futures:
             return None
         return Completions(server, session_id, self._numbers.clone_id)
@@ -190,8 +191,8 @@ class SamplingClient:
         """Before the first sample of a copy: keep its session alive, get a number of its own."""
         session_id = self._sampling_session_id
         assert session_id is not None
-        await self._holder.session.ensure()
-        given = await join(self._holder, session_id) if unnumbered else None
+        await self._workspace.session.ensure()
+        given = await join(self._workspace, session_id) if unnumbered else None
         if given is not None:
             self._numbers.renumber(given)
         self._source.completions = self._completions(session_id)
@@ -233,7 +234,7 @@ class SamplingClient:
 
     @staticmethod
     async def _make(
-        holder: Workspace,
+        workspace: Workspace,
         *,
         model_path: str | None = None,
         base_model: str | None = None,
@@ -243,9 +244,9 @@ class SamplingClient:
     ) -> SamplingClient:
         """Do what `create` does, on the core loop."""
         if sampling_session_id is None:
-            sampling_session_id = await _new_session(holder, _address(model_path, base_model))
+            sampling_session_id = await _new_session(workspace, _address(model_path, base_model))
         return SamplingClient(
-            holder,
+            workspace,
             sampling_session_id=sampling_session_id,
             retry_config=retry_config,
             record_stability_info=record_stability_info,
@@ -351,7 +352,7 @@ class SamplingClient:
         )
 
     def _require(self, ability: Ability) -> None:
-        dialect = self._holder.server.dialect
+        dialect = self._workspace.server.dialect
         if dialect is not None:
             dialect.require(ability)
 
@@ -392,7 +393,7 @@ class SamplingClient:
                 return
             values = done.result().prompt_logprobs
             if values is None:
-                missing = FeatureMissingError("prompt logprobs", self._holder.server.base_url)
+                missing = FeatureMissingError("prompt logprobs", self._workspace.server.base_url)
                 scored.fail(missing.with_context(operation="compute_logprobs"))
             else:
                 scored.settle(values)
@@ -410,35 +411,37 @@ class SamplingClient:
             raise InvalidInputError(
                 f"sampling_params must be SamplingParams, not {type(params).__name__}."
             )
-        holder = self._holder
-        holder.open()
-        watch = holder.watchers.begin_sample(
-            self._source.key, prompt, num_samples, params.max_tokens
-        )
-        now = holder.runtime.time()
+        workspace = self._workspace
+        workspace.open()
+        watchers = workspace.watchers
+        watch = None
+        if watchers.ledger is not None or watchers.observers.each:
+            watch = watchers.begin_sample(self._source.key, prompt, num_samples, params.max_tokens)
+        now = workspace.runtime.time()
         sample = Sample(
-            self._source, prompt, num_samples, params, options, now, now + holder.seconds()
+            self._source, prompt, num_samples, params, options, now, now + workspace.seconds()
         )
-        watch.follow(sample, sample.result)
-        return holder.samples.submit(sample)
+        if watch is not None:
+            watch.follow(sample, sample.result)
+        return workspace.samples.submit(sample)
 
     # -- look-ups --------------------------------------------------------------------------
 
     def get_base_model(self) -> str:
         """Name of the base model that is sampled from."""
-        return self._holder.submit(self._base_model()).result()
+        return self._workspace.submit(self._base_model()).result()
 
     async def get_base_model_async(self) -> str:
         """Async form of `get_base_model`."""
-        return await self._holder.submit(self._base_model())
+        return await self._workspace.submit(self._base_model())
 
     async def _base_model(self) -> str:
         if self._sampling_session_id is None:
             if self.base_model is not None:
                 return self.base_model
-            raise FeatureMissingError("sampling sessions", self._holder.server.base_url)
+            raise FeatureMissingError("sampling sessions", self._workspace.server.base_url)
         try:
-            reply = await self._holder.server.call(
+            reply = await self._workspace.server.call(
                 api.GET_SAMPLER, sampler_id=self._sampling_session_id
             )
         except FeatureMissingError:
@@ -457,7 +460,7 @@ class SamplingClient:
     def pending(self) -> list[PendingOperation]:
         """Samples of this client in flight or queued, oldest first."""
         return PendingOperations(
-            op for op in self._holder.pending() if op.target == self._source.key
+            op for op in self._workspace.pending() if op.target == self._source.key
         )
 
     def on_queue_state_change(
@@ -503,12 +506,12 @@ class SamplingClient:
         retry = self._retry_config
         return {
             "retry_config": None if retry is None else portable(retry),
-            "session_id": self._holder.session.session_id,
+            "session_id": self._workspace.session.session_id,
             "sampling_session_id": self._sampling_session_id,
             "model_path": self.model_path,
             "base_model": self.base_model,
             "record_stability_info": self._record_stability_info,
-            **self._holder.description,
+            **self._workspace.description,
         }
 
     def __copy__(self) -> SamplingClient:
@@ -557,14 +560,14 @@ def _address(model_path: str | None, base_model: str | None) -> Mapping[str, str
     return address
 
 
-async def _new_session(holder: Workspace, address: Mapping[str, Any]) -> str | None:
+async def _new_session(workspace: Workspace, address: Mapping[str, Any]) -> str | None:
     """Open a sampling session; None on servers without them, which take the address itself."""
-    session_id = await holder.session.ensure()
+    session_id = await workspace.session.ensure()
     try:
-        reply = await holder.server.call(
+        reply = await workspace.server.call(
             api.CREATE_SAMPLING_SESSION,
             session_id=session_id,
-            sampling_session_seq_id=holder.session.next_sampling_session_seq_id(),
+            sampling_session_seq_id=workspace.session.next_sampling_session_seq_id(),
             **address,
         )
     except FeatureMissingError:

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import warnings
 import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from difflib import get_close_matches
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from tinker_api import operations as api
 from tinker_api.operations import Operation
 
-from tinker_ext import paths
-from tinker_ext._transport.events import EventCallback
-from tinker_ext._wire.dialect import Dialect
+from tinker_ext import forks, paths
+from tinker_ext._transport import LoggingObserver
+from tinker_ext._transport.events import Callback, EventCallback
+from tinker_ext._wire.dialect import Ability, Dialect
 from tinker_ext._wire.json_codec import check_json
+from tinker_ext.auth import is_hosted
 from tinker_ext.clients import endings, journaling, models
 from tinker_ext.clients.arguments import (
+    async_form,
+    awaited,
+    blocking,
     check_base_model,
     check_metadata,
     check_optimizer,
@@ -33,31 +41,166 @@ from tinker_ext.clients.opening import concealed, older_arguments, open_workspac
 from tinker_ext.clients.rest import RestClient, copy_weights
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.training import TrainingClient
-from tinker_ext.clients.twins import async_form, awaited, blocking
-from tinker_ext.clients.watching import (
-    BudgetLike,
-    PricesLike,
-    RunLogLike,
-    put_watchers,
-)
 from tinker_ext.config import Config
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.core.in_flight import PendingOperation, QueueObserver
 from tinker_ext.core.retry_config import RetryConfig
-from tinker_ext.core.server import prepare
+from tinker_ext.core.server import SDK_VERSION, prepare
 from tinker_ext.core.session import FINISH_REASONS, SessionOptions
 from tinker_ext.core.workspace import Workspace
-from tinker_ext.errors import InvalidInputError
+from tinker_ext.errors import ConfigurationError, InvalidInputError
 from tinker_ext.types.optimizer import OptimizerConfig
 
 if TYPE_CHECKING:
     from tinker_api.models import GetServerCapabilitiesResponse
 
     from tinker_ext.journal import Journal
-    from tinker_ext.runlog import Ledger
+    from tinker_ext.runlog import Budget, Ledger, Prices, RunLog
 
 
-class ServiceClient:
+def is_wanted(argument: bool | None, config: Config, base_url: str) -> bool:
+    """Decide whether telemetry is on.
+
+    Args:
+        argument: What the user passed to the client, if anything.
+        config: Holds TINKER_TELEMETRY and the consent for the hosted service.
+        base_url: The server.
+
+    Returns:
+        The argument, else TINKER_TELEMETRY, else True only for the hosted service and a user
+        who has consented (TINKER_EXT_TELEMETRY_CONSENT).
+    """
+    if argument is not None:
+        return argument
+    if config.telemetry is not None:
+        return config.telemetry
+    return config.telemetry_consent and is_hosted(base_url)
+
+
+BudgetLike: TypeAlias = "Budget | Mapping[str, float] | int"
+PricesLike: TypeAlias = "Prices | str | os.PathLike[str]"
+RunLogLike: TypeAlias = "RunLog | str | os.PathLike[str]"
+
+
+def put_watchers(
+    workspace: Workspace,
+    *,
+    on_event: EventCallback | None = None,
+    run_log: RunLogLike | None = None,
+    budget: BudgetLike | None = None,
+    prices: PricesLike | None = None,
+    telemetry: bool | None = None,
+) -> None:
+    """Let everybody the user asked for look on; nothing is loaded for what was not asked for.
+
+    Args:
+        workspace: What to look at.
+        on_event: Called with every event.
+        run_log: File or directory of the run log.
+        budget: Tokens in all, or a `Budget`, or its fields.
+        prices: Price table, or its file.
+        telemetry: On or off; None leaves it to the configuration.
+
+    Raises:
+        ConfigurationError: The budget, the price table or the run log cannot be used.
+    """
+    observers, watchers = workspace.server.observers, workspace.watchers
+    _show_log(workspace.server.config.log_level)
+    if logging.getLogger("tinker_ext").isEnabledFor(logging.DEBUG):
+        observers.add(LoggingObserver())
+    if on_event is not None:
+        if not callable(on_event):
+            raise ConfigurationError(f"on_event must be a function, not {on_event!r}.")
+        observers.add(Callback(on_event))
+    if budget is not None or prices is not None or run_log is not None:
+        watchers.ledger = _ledger(budget, prices)
+        if workspace.member is not None:
+            watchers.ledger = workspace.member.share(watchers.ledger)
+        if run_log is not None:
+            _record(workspace, run_log, watchers.ledger)
+    if is_wanted(telemetry, workspace.server.config, workspace.server.base_url):
+        _report(workspace)
+
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO}
+
+
+def _show_log(level: str | None) -> None:
+    """Do what TINKER_LOG asks for: show the log of this package from a level on."""
+    number = _LEVELS.get(level or "")
+    if number is None:
+        return
+    log = logging.getLogger("tinker_ext")
+    log.setLevel(number)
+    if not log.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s %(message)s"))
+        log.addHandler(handler)
+
+
+def _ledger(budget: BudgetLike | None, prices: PricesLike | None) -> Ledger:
+    from tinker_ext.runlog import Budget, Ledger, Prices
+
+    if isinstance(prices, str | os.PathLike):
+        prices = Prices.load(Path(prices))
+    if isinstance(budget, int):
+        budget = Budget(tokens=budget)
+    elif isinstance(budget, Mapping):
+        limits: dict[str, Any] = dict(budget)
+        try:
+            budget = Budget(**limits)
+        except TypeError:
+            raise ConfigurationError(
+                f"A budget has tokens, train, prefill, sample and cost, not {list(limits)}."
+            ) from None
+    if not isinstance(budget, Budget | None):
+        raise ConfigurationError(
+            f"budget must be a number of tokens or a Budget, not {type(budget).__name__}."
+        )
+    if not isinstance(prices, Prices | None):
+        raise ConfigurationError(f"prices must be a file or Prices, not {type(prices).__name__}.")
+    return Ledger(budget, prices)
+
+
+def _record(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
+    from tinker_ext.observe.recording import Recorder
+    from tinker_ext.observe.waits import Waits
+    from tinker_ext.runlog import RunLog
+
+    if not isinstance(run_log, RunLog | str | os.PathLike):
+        raise ConfigurationError(
+            f"run_log must be a file, a directory or a RunLog, not {type(run_log).__name__}."
+        )
+    log = run_log if isinstance(run_log, RunLog) else RunLog(run_log)
+    waits = Waits(log, workspace.runtime, workspace.watchers.live, ledger.totals)
+    recorder = Recorder(log, ledger, waits)
+    workspace.server.observers.add(recorder)
+    workspace.closers.append(recorder.aclose)
+
+
+def _report(workspace: Workspace) -> None:
+    from tinker_ext.observe.reporter import Reporter
+
+    server = workspace.server
+
+    async def send(body: Mapping[str, Any]) -> object:
+        fields = dict(body)
+        dialect = server.dialect
+        if dialect is not None and Ability.PROCESS_IDS not in dialect.abilities:
+            fields.pop("process_uuid")  # servers of the first era refuse what they do not know
+        return await server.send(api.SEND_TELEMETRY, prepare(api.SEND_TELEMETRY, fields))
+
+    reporter = Reporter(send, workspace.runtime, sdk_version=SDK_VERSION)
+    server.observers.add(reporter)
+
+    async def close() -> None:
+        with contextlib.suppress(Exception):
+            await reporter.aclose()
+
+    workspace.closers.append(close)
+
+
+class ServiceClient(forks.OfThisProcess):
     """Talks to one server with one credential; nothing is sent before the first call needs it.
 
     Use it as a context manager, or call `close`, to end the session on the server.
@@ -480,7 +623,7 @@ class ServiceClient:
         Args:
             path: What `save_state` or `save_weights_for_sampler` returned.
             project_id: Where to; the project of this client, or TINKER_PROJECT_ID, by default.
-            ttl_seconds: Life of the copy; None keeps it.
+            ttl_seconds: Lifetime of the copy; None keeps it.
             weights_access_token: Token for weights of somebody else.
 
         Raises:

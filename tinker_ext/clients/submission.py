@@ -18,9 +18,8 @@ from tinker_ext._wire.json_codec import dumps
 from tinker_ext._wire.payload import Payload, small
 from tinker_ext.batch import custom_loss
 from tinker_ext.batch.checks import check_batch
-from tinker_ext.batch.chunking import split
+from tinker_ext.batch.chunking import NUMBERS_ERA, Limits, datum_size, split
 from tinker_ext.batch.merge import merge, trained_positions
-from tinker_ext.batch.sizes import NUMBERS_ERA, Limits, datum_size
 from tinker_ext.config import Config
 from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.server import prepare
@@ -36,7 +35,7 @@ from tinker_ext.types.tensor_data import TensorData
 def limits_of(dialect: Dialect, config: Config) -> Limits:
     """How much one request may hold on this server."""
     limits = NUMBERS_ERA
-    if dialect.can(Ability.CHUNKS_BY_BYTES):
+    if Ability.CHUNKS_BY_BYTES in dialect.abilities:
         limits = Limits(
             dialect.config.fwdbwd_max_chunk_len,
             dialect.config.fwdbwd_max_chunk_bytes_count,
@@ -92,33 +91,6 @@ class ForwardChunk:
         )
 
 
-def forward_chunks(
-    model_id: str,
-    data: Sequence[Datum],
-    loss_fn: str,
-    loss_fn_config: Mapping[str, float | str] | None,
-    *,
-    forward_only: bool,
-    dialect: Dialect,
-    config: Config,
-) -> list[ForwardChunk]:
-    """Split a batch for this server; nothing is encoded yet."""
-    zstd = dialect.config.proto_compress_fwdbwd and _has_zstd()
-    return [
-        ForwardChunk(
-            model_id,
-            part,
-            loss_fn,
-            loss_fn_config,
-            forward_only,
-            zstd,
-            later=index > 0,
-            sized_images=not dialect.can(Ability.UNSIZED_IMAGES),
-        )
-        for index, part in enumerate(split(data, limits_of(dialect, config)))
-    ]
-
-
 @functools.cache
 def _has_zstd() -> bool:
     return importlib.util.find_spec("zstandard") is not None
@@ -167,13 +139,17 @@ class Submission:
             )
         workspace = self._workspace
         workspace.open()
-        watch = workspace.watchers.begin_training(operation, self._model_id, data)
+        watchers = workspace.watchers
+        watched = watchers.ledger is not None or watchers.observers.each
+        watch = watchers.begin_training(operation, self._model_id, data) if watched else None
         try:
             call = self.queue.reserve(operation, workspace.runtime.time(), workspace.seconds())
         except BaseException:
-            watch.drop()
+            if watch is not None:
+                watch.drop()
             raise
-        watch.follow(call.entry, call.result)
+        if watch is not None:
+            watch.follow(call.entry, call.result)
         return call
 
     def send(
@@ -214,16 +190,17 @@ class Submission:
         forward_only: bool,
     ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
         """Check, split and encode a batch in the caller's thread, and let it leave."""
-        dialect = self.dialect()
+        dialect = self._workspace.server.dialect or self.dialect()
         check_batch(data, loss_fn, loss_fn_config, finite=dialect.wire is Wire.JSON)
         call = self._reserve("forward" if forward_only else "forward_backward", data)
         try:
             makers = self._chunks(data, loss_fn, loss_fn_config, forward_only, dialect)
-            _encode_all(makers, dialect.wire)
+            for make in makers:
+                make(dialect.wire)
         except BaseException:
             self.queue.drop(call)
             raise
-        return AwaitableConcurrentFuture(self._arm(call, makers))
+        return AwaitableConcurrentFuture(self.queue.arm(call, makers, _merging(makers)))
 
     async def forward_async(
         self,
@@ -263,15 +240,22 @@ class Submission:
         forward_only: bool,
         dialect: Dialect,
     ) -> list[ForwardChunk]:
-        return forward_chunks(
-            self._model_id,
-            data,
-            loss_fn,
-            loss_fn_config,
-            forward_only=forward_only,
-            dialect=dialect,
-            config=self._workspace.server.config,
-        )
+        """Split a batch for this server; nothing is encoded yet."""
+        zstd = dialect.config.proto_compress_fwdbwd and _has_zstd()
+        limits = limits_of(dialect, self._workspace.server.config)
+        return [
+            ForwardChunk(
+                self._model_id,
+                part,
+                loss_fn,
+                loss_fn_config,
+                forward_only,
+                zstd,
+                later=index > 0,
+                sized_images=Ability.UNSIZED_IMAGES not in dialect.abilities,
+            )
+            for index, part in enumerate(split(data, limits))
+        ]
 
     def dialect(self) -> Dialect:
         """What the server speaks; asks it when nothing was sent yet."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import attrs
 from tinker_api import operations as api
 
-from tinker_ext import paths
+from tinker_ext import forks, paths
 from tinker_ext._wire.dialect import Ability
-from tinker_ext._wire.json_codec import dumps
+from tinker_ext._wire.json_codec import check_json, dumps
 from tinker_ext._wire.payload import Payload, small
 from tinker_ext.batch import custom_loss
 from tinker_ext.clients.arguments import (
@@ -23,8 +25,7 @@ from tinker_ext.clients.arguments import (
     external_weights,
     loss_function,
     named_sampler,
-    step_fields,
-    step_params,
+    record_of,
 )
 from tinker_ext.clients.losses import LossHandle
 from tinker_ext.clients.sampling import SamplingClient
@@ -35,11 +36,11 @@ from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.core.server import prepare
 from tinker_ext.core.training_queue import TrainingQueue
 from tinker_ext.core.workspace import Workspace
-from tinker_ext.errors import FeatureMissingError, UnprocessableEntityError
+from tinker_ext.errors import FeatureMissingError, InvalidInputError, UnprocessableEntityError
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse, SaveWeightsResponse
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.enums import LossFnType, QueueState
-from tinker_ext.types.optimizer import AdamParams, OptimParams
+from tinker_ext.types.optimizer import AdamParams, DimuonParams, OptimParams
 from tinker_ext.types.outputs import ForwardBackwardOutput
 
 if TYPE_CHECKING:
@@ -49,6 +50,55 @@ if TYPE_CHECKING:
         OptimStepResponse,
         SaveWeightsExternalResponse,
     )
+
+
+# Least value of a setting, and the one it must stay below. Checked where a step is taken:
+# AdamParams itself takes any finite number, as users of the official type know it.
+_STEP_BOUNDS: Mapping[str, tuple[float, float]] = {
+    "learning_rate": (0.0, math.inf),
+    "beta1": (0.0, 1.0),
+    "beta2": (0.0, 1.0),
+    "eps": (0.0, math.inf),
+    "weight_decay": (0.0, math.inf),
+    "grad_clip_norm": (0.0, math.inf),
+}
+
+
+def step_params(optim_params: OptimParams | None, adam_params: AdamParams | None) -> OptimParams:
+    """The parameters of a step, given under one of two names.
+
+    Raises:
+        InvalidInputError: Not exactly one was given, it is not one, or a setting is out of range.
+    """
+    if (optim_params is None) == (adam_params is None):
+        raise InvalidInputError("optim_step needs optim_params (or adam_params), and only one.")
+    chosen = optim_params if optim_params is not None else adam_params
+    assert chosen is not None
+    if isinstance(chosen, type):
+        raise InvalidInputError(
+            f"optim_params must be an object, not the class; pass {chosen.__name__}(…)."
+        )
+    if not (hasattr(chosen, "learning_rate") or hasattr(chosen, "type")) or not (
+        hasattr(chosen, "to_dict") or attrs.has(type(chosen))
+    ):
+        raise InvalidInputError(f"optim_params must be AdamParams or the like, not {chosen!r}.")
+    if not isinstance(chosen, (AdamParams, DimuonParams)):
+        # What the settings of other families mean is known to the server alone.
+        check_json("optim_params", record_of(chosen))
+    else:
+        for name, (least, below) in _STEP_BOUNDS.items():
+            value = getattr(chosen, name, least)
+            if not least <= value < below:
+                wanted = f"in [{least:g}, {below:g})" if below < math.inf else "at least 0"
+                raise InvalidInputError(f"optim_params: {name} must be {wanted}, got {value}.")
+    return chosen
+
+
+def step_fields(params: OptimParams) -> dict[str, Any]:
+    """The fields of an optim_step request that hold its parameters."""
+    if isinstance(params, AdamParams):
+        return {"adam_params": params}
+    return {"optimizer_params": record_of(params)}
 
 
 def _warn_of_late_loads() -> None:
@@ -66,7 +116,7 @@ def _warn_of_late_loads() -> None:
 
 
 def load(
-    holder: Workspace,
+    workspace: Workspace,
     submission: Submission,
     model_id: str,
     path: str,
@@ -82,8 +132,8 @@ def load(
     check_state_path(path)
 
     def make() -> Payload:
-        dialect = holder.server.dialect
-        told = dialect is not None and dialect.can(Ability.OPTIMIZER_RESTORE)
+        dialect = workspace.server.dialect
+        told = dialect is not None and Ability.OPTIMIZER_RESTORE in dialect.abilities
         arguments = {
             "model_id": model_id,
             "path": path,
@@ -95,11 +145,11 @@ def load(
         return small(api.LOAD_WEIGHTS.name, dumps(prepare(api.LOAD_WEIGHTS, arguments).body))
 
     loading = submission.send_late(api.LOAD_WEIGHTS, make)
-    return _refused_by_name(loading, holder) if optimizer else loading
+    return _refused_by_name(loading, workspace) if optimizer else loading
 
 
 def _refused_by_name(
-    loading: AwaitableConcurrentFuture[LoadWeightsResponse], holder: Workspace
+    loading: AwaitableConcurrentFuture[LoadWeightsResponse], workspace: Workspace
 ) -> AwaitableConcurrentFuture[LoadWeightsResponse]:
     """The same load; that the server does not know the key `optimizer` is told in words."""
     inner = loading.future()
@@ -114,7 +164,7 @@ def _refused_by_name(
         if error is None:
             named.settle(done.result())
         elif isinstance(error, UnprocessableEntityError) and _is_unknown_key(error, "optimizer"):
-            missing = FeatureMissingError(Ability.OPTIMIZER_RESTORE, holder.server.base_url)
+            missing = FeatureMissingError(Ability.OPTIMIZER_RESTORE, workspace.server.base_url)
             named.fail(missing.with_context(operation=api.LOAD_WEIGHTS.name))
         else:
             named.fail(error)
@@ -134,7 +184,7 @@ def _is_unknown_key(error: UnprocessableEntityError, key: str) -> bool:
 
 
 def sampler_of_now(
-    holder: Workspace,
+    workspace: Workspace,
     submission: Submission,
     model_id: str,
     name: str | None,
@@ -155,28 +205,28 @@ def sampler_of_now(
         )
 
     def make() -> Payload:
-        number = holder.session.next_sampling_session_seq_id()
+        number = workspace.session.next_sampling_session_seq_id()
         arguments = {"model_id": model_id, "sampling_session_seq_id": number}
         return small(op.name, dumps(prepare(op, arguments).body))
 
     op = api.SAVE_WEIGHTS_FOR_SAMPLER
     saved = submission.send_late(op, make).future()
-    work = _sampler_of(holder, model_id, saved, retry_config, record_stability_info)
-    return AwaitableConcurrentFuture(holder.submit(work))
+    work = _sampler_of(workspace, model_id, saved, retry_config, record_stability_info)
+    return AwaitableConcurrentFuture(workspace.submit(work))
 
 
 async def _sampler_of(
-    holder: Workspace,
+    workspace: Workspace,
     model_id: str,
     saved: Any,
     retry_config: RetryConfig | None,
     record_stability_info: bool,
 ) -> SamplingClient:
     reply = await saved
-    watchers = holder.watchers
+    watchers = workspace.watchers
     watchers.name_model(reply.sampling_session_id, watchers.model_of(model_id))
     return await SamplingClient.create(
-        holder,
+        workspace,
         sampling_session_id=reply.sampling_session_id,
         # A server without ephemeral sessions answers with a path instead.
         model_path=None if reply.sampling_session_id else reply.path,
@@ -188,7 +238,7 @@ async def _sampler_of(
 T = TypeVar("T")
 
 
-class TrainingClient:
+class TrainingClient(forks.OfThisProcess):
     """Trains one model; made by a `ServiceClient`.
 
     Calls take effect in the order they were made, whatever thread makes them, and return at once
@@ -208,13 +258,19 @@ class TrainingClient:
         >>> service.close("success").result()
     """
 
+    elsewhere = (
+        "Train in one process; save weights and give the other one their path, or a "
+        "SamplingClient, which can be pickled."
+    )
+
     def __init__(self, holder: Workspace, model_seq_id: int, model_id: str) -> None:
-        self._holder = holder
-        self._owner = holder.owner()
+        # The official SDK calls the argument so, and code that makes clients by hand passes it.
+        self._workspace = workspace = holder
+        self._owner = workspace.owner()
         self._model_seq_id = model_seq_id
         self.model_id = model_id
-        self._submission = Submission(holder, model_id)
-        holder.server.in_flight.listen(model_id, self)
+        self._submission = Submission(workspace, model_id)
+        workspace.server.in_flight.listen(model_id, self)
 
     def __repr__(self) -> str:
         return f"TrainingClient(model_id={self.model_id!r})"
@@ -222,7 +278,7 @@ class TrainingClient:
     def _repr_html_(self) -> str:
         from tinker_ext import displays
 
-        facts = [("model", self.model_id), ("server", self._holder.server.base_url)]
+        facts = [("model", self.model_id), ("server", self._workspace.server.base_url)]
         return displays.card("TrainingClient", facts, displays.pending(self.pending()))
 
     @property
@@ -318,7 +374,7 @@ class TrainingClient:
         """
         function = loss_function(loss_fn, loss_type_input, backend)
         if isinstance(loss_fn, LossHandle):
-            loss_fn.check(data, self._holder.session.session_id)
+            loss_fn.check(data, self._workspace.session.session_id)
             if loss_fn.loss_id is not None:
                 return self.forward_backward(data, "custom", {"loss_id": loss_fn.loss_id})
         return self._submission.custom(data, function, backend)
@@ -334,7 +390,7 @@ class TrainingClient:
         """Async form of `forward_backward_custom`."""
         function = loss_function(loss_fn, loss_type_input, backend)
         if isinstance(loss_fn, LossHandle):
-            loss_fn.check(data, self._holder.session.session_id)
+            loss_fn.check(data, self._workspace.session.session_id)
             if loss_fn.loss_id is not None:
                 config = {"loss_id": loss_fn.loss_id}
                 return await self.forward_backward_async(data, "custom", config)
@@ -378,7 +434,7 @@ class TrainingClient:
 
         Args:
             name: Name of the checkpoint within this run.
-            ttl_seconds: Life of the checkpoint; None keeps it.
+            ttl_seconds: Lifetime of the checkpoint; None keeps it.
             overwrite: Replace a checkpoint of the same name.
             user_metadata: Kept with the checkpoint.
 
@@ -450,7 +506,7 @@ class TrainingClient:
 
         Args:
             name: Name of the checkpoint within this run.
-            ttl_seconds: Life of the checkpoint; None keeps it.
+            ttl_seconds: Lifetime of the checkpoint; None keeps it.
             user_metadata: Kept with the checkpoint.
 
         Returns:
@@ -488,7 +544,7 @@ class TrainingClient:
 
         Args:
             name: Name of the checkpoint within this run.
-            ttl_seconds: Life of the checkpoint; None keeps it.
+            ttl_seconds: Lifetime of the checkpoint; None keeps it.
             age_encryption_recipients: Encrypt the files for these age recipients.
 
         Raises:
@@ -558,7 +614,7 @@ class TrainingClient:
     ) -> SamplingClient:
         """Make a sampling client of saved sampler weights."""
         return SamplingClient.create(
-            self._holder,
+            self._workspace,
             model_path=model_path,
             retry_config=retry_config,
             record_stability_info=record_stability_info,
@@ -572,7 +628,7 @@ class TrainingClient:
     ) -> SamplingClient:
         """Async form of `create_sampling_client`."""
         return await SamplingClient.create(
-            self._holder,
+            self._workspace,
             model_path=model_path,
             retry_config=retry_config,
             record_stability_info=record_stability_info,
@@ -582,14 +638,14 @@ class TrainingClient:
 
     def get_info(self) -> GetInfoResponse:
         """What the server knows about the model."""
-        return self._holder.submit(self._info()).result()
+        return self._workspace.submit(self._info()).result()
 
     async def get_info_async(self) -> GetInfoResponse:
         """Async form of `get_info`."""
-        return await self._holder.submit(self._info())
+        return await self._workspace.submit(self._info())
 
     async def _info(self) -> GetInfoResponse:
-        reply = await self._holder.server.call(api.GET_INFO, model_id=self.model_id)
+        reply = await self._workspace.server.call(api.GET_INFO, model_id=self.model_id)
         data = reply.model_data
         if data is not None and data.tokenizer_id:
             short = attrs.evolve(data, tokenizer_id=data.tokenizer_id.split(":", 1)[0])
@@ -611,7 +667,9 @@ class TrainingClient:
 
     def pending(self) -> list[PendingOperation]:
         """Operations of this model in flight or queued, oldest first."""
-        return PendingOperations(op for op in self._holder.pending() if op.target == self.model_id)
+        return PendingOperations(
+            op for op in self._workspace.pending() if op.target == self.model_id
+        )
 
     def on_queue_state_change(
         self, queue_state: QueueState, queue_state_reason: str | None = None
@@ -635,7 +693,7 @@ class TrainingClient:
         self, path: str, optimizer: bool, weights_access_token: str | None
     ) -> APIFuture[LoadWeightsResponse]:
         return load(
-            self._holder,
+            self._workspace,
             self._submission,
             self.model_id,
             path,
@@ -647,7 +705,7 @@ class TrainingClient:
         self, name: str | None, retry_config: RetryConfig | None, record_stability_info: bool
     ) -> AwaitableConcurrentFuture[SamplingClient]:
         return sampler_of_now(
-            self._holder,
+            self._workspace,
             self._submission,
             self.model_id,
             name,

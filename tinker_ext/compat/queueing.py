@@ -59,13 +59,13 @@ class QueueStateLogger(QueueStateObserver):
 
 def is_retryable_status_code(status_code: int) -> bool:
     """Whether a request that got this status may be sent again."""
-    return statuses.passes(status_code) or status_code == statuses.CONFLICT
+    return status_code in statuses.PASSING or status_code == statuses.CONFLICT
 
 
 def is_user_error(exception: BaseException) -> bool:
     """Whether the request itself is at fault, so that sending it again cannot help."""
     if isinstance(exception, APIStatusError):
-        return 400 <= exception.status_code < 500 and not statuses.passes(exception.status_code)
+        return 400 <= exception.status_code < 500 and exception.status_code not in statuses.PASSING
     return (
         isinstance(exception, RequestFailedError)
         and exception.category == RequestErrorCategory.User

@@ -10,22 +10,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tinker_ext._wire.dialect import FILE_FORMAT
+from tinker_ext.clients import embedded
+from tinker_ext.config import normal_url
 from tinker_ext.conform.report import ABSENT, PASS, Report
-
-FORMAT = "tinker-ext-dialect/1"
 
 # Check → operation of the document that the server lacks where the check is absent.
 _LACKS: Mapping[str, str] = {
-    "service.client_config": "client_config",
-    "service.dynamic_config": "client_dynamic_config",
+    "service.client_config": "get_client_config",
+    "service.dynamic_config": "get_client_dynamic_config",
     "service.heartbeat": "session_heartbeat",
     "service.finish_session": "finish_session",
     "rest.sessions": "list_sessions",
-    "rest.user_checkpoints": "list_user_checkpoints",
+    "rest.user_checkpoints": "list_checkpoints",
     "rest.publish": "publish_checkpoint",
     "rest.delete": "delete_checkpoint",
     "rest.ttl": "set_checkpoint_ttl",
-    "rest.weights_info": "weights_info",
+    "rest.weights_info": "get_weights_info",
 }
 
 
@@ -40,10 +41,11 @@ def dialect(report: Report) -> dict[str, Any]:
         `dedupe`, `strict`, `late` or `ignore`), `reorders` (works in the order of seq ids) and
         `lacks` (operation ids). What was not examined is left out, so a client finds it out.
     """
+    url = report.server
     found = {result.name: result.outcome for result in report.results}
     value: dict[str, Any] = {
-        "format": FORMAT,
-        "server": report.server,
+        "format": FILE_FORMAT,
+        "server": embedded.url(url) if embedded.is_embedded(url) else normal_url(url),
         "date": report.date,
         "made_by": f"tinker-ext {report.client}",
         "era": report.facts.get("era"),

@@ -147,4 +147,4 @@ def _reason(error: Exception) -> str:
         if isinstance(cause, ssl.SSLError):
             return f"TLS failed ({cause.reason or cause})"
         cause = cause.__cause__ or cause.__context__
-    return str(error) or type(error).__name__
+    return str(error).rstrip(".") or type(error).__name__

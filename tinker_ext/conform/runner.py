@@ -93,7 +93,12 @@ def run(
     """
     chosen = _chosen(only)
     config: Config = client.pop("config", None) or Config.from_env(base_url=url)
-    config = attrs.evolve(config, wait_deadline=patience, retry_window=min(patience, 30.0))
+    config = attrs.evolve(
+        config,
+        wait_deadline=patience,
+        retry_window=min(patience, 30.0),
+        dialect_file=None,  # what a server is, is found out here
+    )
 
     def connect() -> ServiceClient:
         return ServiceClient(base_url=url, api_key=api_key, config=config, wire=wire, **client)

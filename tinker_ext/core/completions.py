@@ -18,9 +18,9 @@ from tinker_ext._transport import (
     Verdict,
     statuses,
 )
-from tinker_ext._transport.retry import ACCEPT, back_off
+from tinker_ext._transport.retry import ACCEPT, HELD_SECONDS, back_off
 from tinker_ext._wire.json_codec import dumps
-from tinker_ext.core.polling import FIRST_PACE_SECONDS, HELD_SECONDS
+from tinker_ext.core.polling import FIRST_PACE_SECONDS
 from tinker_ext.core.server import Server, prepare
 from tinker_ext.errors import APIResponseValidationError, TinkerError, error_for_status
 
@@ -185,7 +185,7 @@ class _BatchPoll(Attempts):
         """Decide what follows from one poll; nobody is left waiting for a refusal."""
         if not self._completions.awaited:
             return ACCEPT
-        if reply is None or not (statuses.accepted(reply.status) or reply.status == 408):
+        if reply is None or not (reply.status in statuses.ACCEPTED or reply.status == 408):
             return self.by_table(reply, error)
         if reply.elapsed >= HELD_SECONDS:
             self._pace = FIRST_PACE_SECONDS

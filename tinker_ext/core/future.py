@@ -9,7 +9,8 @@ from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tinker_ext.errors import ClientClosedError
+from tinker_ext import forks
+from tinker_ext.errors import ClientClosedError, DeadlockError, WrongTypeError
 
 T = TypeVar("T")
 
@@ -31,11 +32,13 @@ def after_fork() -> None:
     _core_threads.clear()
 
 
-class LightFuture(concurrent.futures.Future[T]):
+class LightFuture(forks.OfThisProcess, concurrent.futures.Future[T]):
     """A `concurrent.futures.Future` that makes its condition only when a thread waits.
 
     It may be awaited from any event loop. A timeout or a cancelled `await` leaves it untouched.
     """
+
+    elsewhere = "Send its result() instead."
 
     def __init__(self) -> None:
         # The base constructor would build the condition; its other fields are set here.
@@ -58,7 +61,8 @@ class LightFuture(concurrent.futures.Future[T]):
         def __getattr__(self, name: str) -> Any:
             # The base class and `concurrent.futures.wait` use these two; few futures need them.
             if name == "_condition":
-                self._refuse_orphan()
+                if self._made_in != _process:
+                    self._refuse_orphan()
                 with self._lock:
                     if self._light_condition is None:
                         self._light_condition = threading.Condition(self._lock)
@@ -85,7 +89,8 @@ class LightFuture(concurrent.futures.Future[T]):
 
     def done(self) -> bool:
         """Whether a result, an error or a cancellation is there."""
-        self._refuse_orphan()
+        if self._made_in != _process:
+            self._refuse_orphan()
         return self._state != _PENDING
 
     def cancelled(self) -> bool:
@@ -102,7 +107,8 @@ class LightFuture(concurrent.futures.Future[T]):
 
     def cancel(self) -> bool:
         """Give the operation up; returns False when it was done already."""
-        self._refuse_orphan()
+        if self._made_in != _process:
+            self._refuse_orphan()
         on_cancel = self.on_cancel
         if not self._settle(_CANCELLED, None, None):
             return self._state == _CANCELLED
@@ -130,7 +136,8 @@ class LightFuture(concurrent.futures.Future[T]):
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
         """Call `fn(self)` once done, at once when it is done already."""
-        self._refuse_orphan()
+        if self._made_in != _process:
+            self._refuse_orphan()
         with self._lock:
             if self._state == _PENDING:
                 if self._callbacks is None:
@@ -158,11 +165,12 @@ class LightFuture(concurrent.futures.Future[T]):
         Raises:
             TimeoutError: Not done in time.
         """
-        self._refuse_orphan()
+        if self._made_in != _process:
+            self._refuse_orphan()
         if self._state == _PENDING:
             self._refuse_deadlock()
             try:
-                return super().result(_seconds(timeout))
+                return super().result(timeout if timeout is None else _seconds(timeout))
             except TimeoutError as error:
                 if error is self._exception:
                     raise
@@ -172,7 +180,8 @@ class LightFuture(concurrent.futures.Future[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the end and return the error, or None."""
-        self._refuse_orphan()
+        if self._made_in != _process:
+            self._refuse_orphan()
         if self._state == _FINISHED:
             return self._exception
         self._refuse_deadlock()
@@ -188,7 +197,7 @@ class LightFuture(concurrent.futures.Future[T]):
         return f"No result within {timeout:g} s.{about} The operation goes on; wait for it again."
 
     def _refuse_orphan(self) -> None:
-        if self._made_in != _process and self._state == _PENDING:
+        if self._state == _PENDING:
             self._made_in = _process
             # A thread of the parent may have held the lock, or was waiting under it.
             self._lock = threading.RLock()
@@ -201,10 +210,10 @@ class LightFuture(concurrent.futures.Future[T]):
             )
 
     def _refuse_deadlock(self) -> None:
-        if self._state == _PENDING and _on_core_thread():
-            raise RuntimeError(
+        if self._state == _PENDING and threading.get_ident() in _core_threads:
+            raise DeadlockError(
                 "result() was called on the client's own loop thread, where it would wait for "
-                "itself; await the future instead."
+                "itself."
             )
 
     def _settle(self, state: str, value: Any, error: BaseException | None) -> bool:
@@ -234,14 +243,16 @@ class LightFuture(concurrent.futures.Future[T]):
                 callback(self)
             except BaseException as problem:
                 # On our own thread sys.exit() would end the loop, not the program.
-                if not isinstance(problem, Exception) and not _on_core_thread():
+                ours = threading.get_ident() in _core_threads
+                if not isinstance(problem, Exception) and not ours:
                     raise
                 concurrent.futures._base.LOGGER.exception("exception calling callback for %r", self)
         del released
         return True
 
     def __await__(self) -> Generator[Any, None, T]:
-        self._refuse_orphan()
+        if self._made_in != _process:
+            self._refuse_orphan()
         if self._state == _PENDING:
             loop = asyncio.get_running_loop()
             woken: asyncio.Future[None] = loop.create_future()
@@ -270,13 +281,12 @@ class LightFuture(concurrent.futures.Future[T]):
         return value
 
 
-def _on_core_thread() -> bool:
-    return threading.get_ident() in _core_threads
-
-
 def _seconds(timeout: float | None) -> float | None:
     """A timeout as locks take it: what they cannot count is for ever."""
-    return None if timeout is None or timeout >= threading.TIMEOUT_MAX else timeout
+    try:
+        return None if timeout is None or timeout >= threading.TIMEOUT_MAX else timeout
+    except TypeError:
+        raise WrongTypeError(f"timeout must be a number of seconds, not {timeout!r}.") from None
 
 
 class _Wake:
@@ -303,7 +313,7 @@ class _Wake:
             self._woken.set_result(None)
 
 
-class APIFuture(Generic[T]):
+class APIFuture(forks.OfThisProcess, Generic[T]):
     """The result of an operation that the server is working on.
 
     Wait with `future.result()`, `await future` or `await future.result_async()`, as often as
@@ -318,6 +328,8 @@ class APIFuture(Generic[T]):
         >>> future.result(timeout=1)
         3
     """
+
+    elsewhere = "Send its result() instead."
 
     def result(self, timeout: float | None = None) -> T:
         """Wait for the result; raises TimeoutError after `timeout` seconds."""
@@ -353,7 +365,7 @@ class AwaitableConcurrentFuture(APIFuture[T]):
         Raises:
             TimeoutError: Not done in time; the operation goes on and may be waited for again.
         """
-        return self._future.result(_seconds(timeout))
+        return self._future.result(timeout if timeout is None else _seconds(timeout))
 
     async def result_async(self, timeout: float | None = None) -> T:
         """Async form of `result`."""

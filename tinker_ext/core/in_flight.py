@@ -137,11 +137,18 @@ class Entry:
             reason=self.reason,
         )
 
-    def late(self, now: float, stall_seconds: float) -> DeadlineExceededError:
-        """The error for an operation whose deadline has passed, saying what it waited for."""
+    def late(self, now: float, stall_seconds: float, failure: str = "") -> DeadlineExceededError:
+        """The error for an operation whose deadline has passed, saying what it waited for.
+
+        Args:
+            now: Loop time.
+            stall_seconds: Time without news that counts as a stall.
+            failure: What it failed with before, for one that was submitted anew.
+        """
         still = now - self.moved >= stall_seconds
         cls = StallError if still else DeadlineExceededError
-        error = cls(f"The deadline passed while waiting: {self.snapshot(now)}.")
+        before = f" It had failed before: {failure}" if failure else ""
+        error = cls(f"The deadline passed while waiting: {self.snapshot(now)}.{before}")
         return error.with_context(
             operation=self.operation,
             request_id=self.request_id,

@@ -2,22 +2,144 @@
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import atexit
 import contextlib
 import logging
+import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tinker_ext import forks
 from tinker_ext.core import future as _future
 from tinker_ext.core.future import LightFuture
-from tinker_ext.core.workers import CoreLoop
 from tinker_ext.errors import ClientClosedError
 
 T = TypeVar("T")
+
+COMPUTATIONS = 2
+"""Encodings that run beside the loop at once; more would take its processor."""
+
+if TYPE_CHECKING or sys.platform != "win32":
+    _Base = asyncio.SelectorEventLoop
+else:
+    _Base = asyncio.ProactorEventLoop
+
+
+class CoreLoop(_Base):
+    """The event loop of the core, with its own threads for whatever blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ending = False
+        """Set before the last `stop`: from then on an interrupted loop is not started again."""
+        self._threads: set[threading.Thread] = set()
+        self._computing = asyncio.Semaphore(COMPUTATIONS)
+        self._lookups: dict[tuple[Any, ...], asyncio.Future[Any]] = {}
+        self._addresses: dict[tuple[Any, ...], Any] = {}
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., T], *args: Any
+    ) -> asyncio.Future[T]:
+        """Run `func(*args)` in a thread of its own, or in the executor that is given."""
+        if executor is not None:
+            return super().run_in_executor(executor, func, *args)
+        return self._beside("tinker-ext-work", func, *args) or self._here(func, *args)
+
+    async def compute(self, fn: Callable[..., T], *args: Any) -> T:
+        """Run `fn(*args)` beside the loop, at most `COMPUTATIONS` of them at once."""
+        async with self._computing:
+            return await self.run_in_executor(None, fn, *args)
+
+    async def getaddrinfo(
+        self,
+        host: Any,
+        port: Any,
+        *,
+        family: int = 0,
+        type: int = 0,
+        proto: int = 0,
+        flags: int = 0,
+    ) -> Any:
+        """Look a host name up; all who ask for one name wait for the same look-up.
+
+        While the interpreter ends, the addresses that were found before serve again.
+        """
+        key = (host, port, family, type, proto, flags)
+        found = self._lookups.get(key)
+        if found is None:
+            started = self._beside("tinker-ext-names", socket.getaddrinfo, *key)
+            if started is None:
+                if key in self._addresses:
+                    return self._addresses[key]
+                return await self._here(socket.getaddrinfo, *key)
+            found = self._lookups[key] = started
+            found.add_done_callback(lambda done: self._looked_up(key, done))
+        # One who gives up leaves the look-up to the others.
+        return await asyncio.shield(found)
+
+    def _looked_up(self, key: tuple[Any, ...], done: asyncio.Future[Any]) -> None:
+        del self._lookups[key]
+        if not done.cancelled() and done.exception() is None:
+            self._addresses[key] = done.result()
+
+    def _beside(self, name: str, fn: Callable[..., T], *args: Any) -> asyncio.Future[T] | None:
+        """Start a thread for a job; None when none can be started."""
+        ended: asyncio.Future[T] = self.create_future()
+
+        def work() -> None:
+            value: Any = None
+            error: BaseException | None = None
+            try:
+                value = fn(*args)
+            except BaseException as caught:
+                error = caught
+            try:
+                self.call_soon_threadsafe(_settle, ended, value, error)
+            except RuntimeError:  # the loop was closed: nobody waits any more
+                pass
+            finally:
+                self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(target=work, name=name, daemon=True)
+        self._threads.add(thread)
+        try:
+            thread.start()
+        except RuntimeError:
+            self._threads.discard(thread)
+            return None
+        return ended
+
+    def _here(self, fn: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+        ended: asyncio.Future[T] = self.create_future()
+        try:
+            _settle(ended, fn(*args), None)
+        except Exception as error:
+            _settle(ended, None, error)
+        return ended
+
+    def join_threads(self, seconds: float) -> None:
+        """Wait for the jobs under way; one that hangs in the system is left behind."""
+        deadline = time.monotonic() + seconds
+        for thread in list(self._threads):
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _settle(ended: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    if ended.done():
+        return
+    if error is None:
+        ended.set_result(value)
+    elif isinstance(error, StopIteration):  # a future refuses it
+        ended.set_exception(RuntimeError(f"{error!r} was raised beside the loop"))
+    else:
+        ended.set_exception(error)
+
+
 log = logging.getLogger("tinker_ext")
 
 OFFLOAD_BYTES = 262_144
@@ -55,24 +177,51 @@ class Runtime(Protocol):
         """Run `fn(*args)` beside the loop when `size` bytes make it slow, else at once."""
 
 
-class _Tasks:
+class _Tasks(abc.ABC):
     """Keeps running tasks alive and reports the ones that die of an unexpected error."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
 
-    def start(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def spawn(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start a task; only on the loop itself."""
         task = asyncio.get_running_loop().create_task(coro)
         self._running.add(task)
         task.add_done_callback(self._ended)
         return task
+
+    def _abandon(self) -> None:
+        """Let asyncio say nothing about tasks that a fork or the end of the process cuts off."""
+        for task in list(self._running):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("A background task of the client failed.", exc_info=task.exception())
 
-    def submit(self, coro: Coroutine[Any, Any, T], light: LightFuture[T]) -> None:
+    @abc.abstractmethod
+    def call(self, fn: Callable[..., object], *args: Any) -> None:
+        """Run `fn(*args)` on the loop soon."""
+
+    def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
+        """Start a coroutine from any thread; cancelling the future cancels it."""
+        light: LightFuture[T] = LightFuture()
+
+        def stop() -> None:
+            task = light.task
+            if task is not None:
+                task.cancel()
+
+        light.on_cancel = lambda: self.call(stop)
+        try:
+            self.call(self._begin, coro, light)
+        except BaseException:
+            coro.close()
+            raise
+        return light
+
+    def _begin(self, coro: Coroutine[Any, Any, T], light: LightFuture[T]) -> None:
         if light.done():  # cancelled before it started
             coro.close()
             return
@@ -93,7 +242,7 @@ class _Tasks:
         light.task = task
 
 
-class InlineRuntime:
+class InlineRuntime(_Tasks):
     """Runs the core on a loop that the caller drives, for example one with a virtual clock.
 
     Only the `*_async` methods may be used with it: a blocking call would stop the loop.
@@ -107,7 +256,7 @@ class InlineRuntime:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._thread = threading.get_ident()
-        self._tasks = _Tasks()
+        super().__init__()
 
     def time(self) -> float:
         """The loop's time."""
@@ -126,20 +275,12 @@ class InlineRuntime:
         else:
             self._loop.call_soon_threadsafe(fn, *args)
 
-    def spawn(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start a task."""
-        return self._tasks.start(coro)
-
-    def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
-        """Start a coroutine and return its future."""
-        return _submit(self, self._tasks, coro)
-
     async def offload(self, size: int, fn: Callable[..., T], *args: Any) -> T:
         """Run `fn(*args)` here, so that one seed stays one execution."""
         return fn(*args)
 
 
-class LoopThread:
+class LoopThread(_Tasks):
     """One daemon thread with one event loop, alive while somebody retains it."""
 
     def __init__(self) -> None:
@@ -147,7 +288,7 @@ class LoopThread:
         self._users = 0
         self._loop: CoreLoop | None = None
         self._thread: threading.Thread | None = None
-        self._tasks = _Tasks()
+        super().__init__()
         self.generation = 0
 
     def time(self) -> float:
@@ -183,14 +324,6 @@ class LoopThread:
                 loop = self._ensure()
         loop.call_soon_threadsafe(fn, *args)
 
-    def spawn(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start a task; only on the loop itself."""
-        return self._tasks.start(coro)
-
-    def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
-        """Start a coroutine from any thread; cancelling the future cancels it."""
-        return _submit(self, self._tasks, coro)
-
     async def offload(self, size: int, fn: Callable[..., T], *args: Any) -> T:
         """Run `fn(*args)` in a worker thread when `size` bytes make it slow, else at once."""
         loop = self._loop
@@ -203,7 +336,7 @@ class LoopThread:
             if self._thread is not None:
                 self.generation += 1
             loop = CoreLoop()
-            self._tasks = _Tasks()
+            self._running = set()
             thread = threading.Thread(
                 target=_run, args=(loop,), name="tinker-ext-loop", daemon=True
             )
@@ -221,6 +354,7 @@ class LoopThread:
     def after_fork(self) -> None:
         """Forget the parent's thread: a forked child does not have it."""
         _future.after_fork()
+        self._abandon()
         self._lock = threading.Lock()
         self._loop = None
         self._thread = None
@@ -235,6 +369,7 @@ class LoopThread:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(_end, loop)
         self.join()
+        self._abandon()
 
 
 def _end(loop: CoreLoop) -> None:
@@ -275,23 +410,6 @@ def _run_to_the_end(loop: CoreLoop) -> None:
             )
             if loop.ending:
                 return
-
-
-def _submit(runtime: Runtime, tasks: _Tasks, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
-    light: LightFuture[T] = LightFuture()
-
-    def stop() -> None:
-        task = light.task
-        if task is not None:
-            task.cancel()
-
-    light.on_cancel = lambda: runtime.call(stop)
-    try:
-        runtime.call(tasks.submit, coro, light)
-    except BaseException:
-        coro.close()
-        raise
-    return light
 
 
 _shared = LoopThread()

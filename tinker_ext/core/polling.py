@@ -13,7 +13,6 @@ from tinker_api.errors import ApiError
 from tinker_api.models import FutureMetadataOnly, RequestFailedResponse, TryAgainResponse
 from tinker_api.operations import Operation
 
-from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._transport import (
     Accept,
     Attempts,
@@ -27,16 +26,16 @@ from tinker_ext._transport import (
     sent_of,
     statuses,
 )
-from tinker_ext._transport.retry import ACCEPT, back_off
+from tinker_ext._transport.retry import ACCEPT, HELD_SECONDS, back_off
 from tinker_ext._wire import results
 from tinker_ext._wire.dialect import Ability, Wire
-from tinker_ext._wire.json_codec import dumps
 from tinker_ext.core.in_flight import Entry
 from tinker_ext.core.server import Server, unreadable
 from tinker_ext.errors import (
     APIResponseValidationError,
     APITimeoutError,
     FutureExpiredError,
+    ReplyParts,
     RequestFailedError,
     TinkerError,
     error_for_status,
@@ -98,6 +97,8 @@ class Broken:
 Outcome = Pending | MetadataOnly | Ready | Failed | Expired | FromElsewhere | Broken
 
 _FUTURE = re.compile(r"\b(future|promise|request)s?\b", re.IGNORECASE)
+# "Failed to retrieve future: …" is what TuFT 0.2.2 puts before the reason, whatever that is.
+_PREFACE = re.compile(r"\s*failed to \w+ (the )?\w+:", re.IGNORECASE)
 _PROTOBUF = "application/x-protobuf"
 _BAD_BODY = (
     ApiError,
@@ -123,7 +124,7 @@ def parse(op: Operation[Any, Any], reply: Reply, request_id: str) -> Outcome:
         One of the outcomes of this module; never raises for anything a server can send.
     """
     status = reply.status
-    if statuses.accepted(status):
+    if status in statuses.ACCEPTED:
         return _success(op, reply, request_id)
     body = _mapping(reply.content)
     if status == statuses.NOT_YET:
@@ -191,7 +192,8 @@ def _failure(body: Mapping[str, Any], request_id: str) -> RequestFailedError:
 
 def _is_about_future(detail: str, request_id: str) -> bool:
     """Whether a 404 means the future itself, and not something that its request named."""
-    return request_id in detail or _FUTURE.search(detail) is not None
+    reason = _PREFACE.sub("", detail, count=1)
+    return request_id in reason or _FUTURE.search(reason) is not None
 
 
 def _expired(status: int, body: Mapping[str, Any], request_id: str) -> FutureExpiredError:
@@ -211,12 +213,11 @@ def _mapping(content: bytes) -> Mapping[str, Any] | None:
     return body if isinstance(body, dict) else None
 
 
+_NOT_ABOUT_THE_FUTURE = statuses.FAILED | statuses.REFUSED_FOR_NOW | {statuses.CONFLICT}
 _ASK = b'{"request_id":%b}'
 _ASK_SIZE = b'{"request_id":%b,"allow_metadata_only":true}'
 _headers: dict[tuple[str, bool], tuple[tuple[str, str], ...]] = {}
 
-HELD_SECONDS = 0.5
-"""A pending answer that came sooner was not held by the server, so the next poll waits a bit."""
 FIRST_PACE_SECONDS = 0.01
 LONGEST_PACE_SECONDS = 1.0
 BROKEN_POLLS = 3
@@ -256,7 +257,8 @@ async def wait_for(
         await server.connection.send(poll, poll.make)
         return poll.conclude()
     finally:
-        poll.release()
+        if poll.held:
+            poll.release()
 
 
 class _Poll(Attempts):
@@ -265,9 +267,9 @@ class _Poll(Attempts):
     __slots__ = (
         "_broken",
         "_elsewhere_since",
+        "_entry",
         "_failure",
         "_headers",
-        "_held",
         "_metadata_only",
         "_op",
         "_pace",
@@ -276,6 +278,7 @@ class _Poll(Attempts):
         "_server",
         "_told_size",
         "_value",
+        "held",
     )
 
     def __init__(
@@ -295,14 +298,14 @@ class _Poll(Attempts):
             server.poll_timing,
             server.rng,
         )
-        self.owner = entry
+        self.owner = self._entry = entry
         self._server = server
         self._op = op
         self._request_id = request_id
         self._roundtrip = roundtrip
         dialect = server.dialect
         self._metadata_only = (
-            metadata_only and dialect is not None and dialect.can(Ability.RESULT_SIZES)
+            metadata_only and dialect is not None and Ability.RESULT_SIZES in dialect.abilities
         )
         binary = dialect is not None and dialect.wire is Wire.PROTO and bool(op.accept)
         headers = _headers.get((op.name, binary))
@@ -315,7 +318,7 @@ class _Poll(Attempts):
         self._broken = 0
         self._elsewhere_since: float | None = None
         self._pace = FIRST_PACE_SECONDS
-        self._held = 0
+        self.held = 0
         self._told_size = False
         self._value: Any = None
         self._failure: TinkerError | None = None
@@ -324,10 +327,10 @@ class _Poll(Attempts):
         entry.request_id = request_id
         entry.moved = self.began
 
-    @property
-    def _entry(self) -> Entry:
-        assert isinstance(self.owner, Entry)
-        return self.owner
+    async def enter(self) -> None:
+        """Wait for a turn where the last answer came at once: many polls would be a storm."""
+        self.enters = False
+        await self._server.poll_pace.turn(self.deadline)
 
     def make(self) -> Call:
         """The next poll."""
@@ -336,17 +339,17 @@ class _Poll(Attempts):
         if left <= 0:
             raise self._late()
         attempt = entry.attempt = entry.attempt + 1
-        headers = (*self._headers, ("X-Tinker-Request-Iteration", str(attempt - 1)))
+        numbers = f"X-Tinker-Request-Iteration: {attempt - 1}\r\n"
         if self._roundtrip is not None and attempt == 1:
-            taken = ("X-Tinker-Create-Promise-Roundtrip-Time", f"{self._roundtrip:.6f}")
-            headers = (*headers, taken)
+            numbers += f"X-Tinker-Create-Promise-Roundtrip-Time: {self._roundtrip:.6f}\r\n"
         return Call(
             operation=self.operation,
             method="POST",
             path=api.RETRIEVE_FUTURE.path,
             # Written for each poll: what orjson gives back keeps 4 KB, and thousands wait here.
-            content=(_ASK_SIZE if self._metadata_only else _ASK) % dumps(self._request_id),
-            headers=headers,
+            content=(_ASK_SIZE if self._metadata_only else _ASK) % orjson.dumps(self._request_id),
+            headers=self._headers,
+            numbers=numbers,
             lane=self.lane,
             timeout=min(self._server.config.poll_timeout, left),
             retry=RetryRule.POLL,
@@ -364,7 +367,7 @@ class _Poll(Attempts):
                 return Retry(0.0, "pending")
             return self.by_table(None, error)
         status = reply.status
-        if statuses.failed(status) or status in statuses.REFUSED_FOR_NOW | {statuses.CONFLICT}:
+        if status in _NOT_ABOUT_THE_FUTURE:
             return self.by_table(reply, None)
         self._failures = self._conflicts = 0
         if reply.elapsed >= HELD_SECONDS:
@@ -376,6 +379,7 @@ class _Poll(Attempts):
         )
         if isinstance(answer, Ready):
             self._value = answer.value
+            self._server.poll_pace.got_result()
             return ACCEPT
         return await self._not_ready(answer)
 
@@ -385,6 +389,7 @@ class _Poll(Attempts):
         if isinstance(answer, Pending):
             now = self.loop.time()
             self._server.in_flight.report(self._entry, answer.queue_state, answer.reason, now)
+            self.enters = self.reply is not None and self.reply.elapsed < HELD_SECONDS
             if self._pace > FIRST_PACE_SECONDS or answer.immediate:
                 return Retry(self._pace * (0.5 + self.rng.random() / 2), "pending")
             return Retry(0.0, "pending")
@@ -395,7 +400,7 @@ class _Poll(Attempts):
                 return Fail("final")
             self._told_size = True
             await self._server.response_bytes.acquire(answer.size)
-            self._held = answer.size
+            self.held = answer.size
             self._metadata_only = False
             return Retry(0.0, "pending")
         if isinstance(answer, (Failed, Expired)):
@@ -444,9 +449,9 @@ class _Poll(Attempts):
 
     def release(self) -> None:
         """Give back the bytes that an announced result reserved."""
-        if self._held:
-            self._server.response_bytes.release(self._held)
-            self._held = 0
+        if self.held:
+            self._server.response_bytes.release(self.held)
+            self.held = 0
 
 
 def _only_metadata() -> APIResponseValidationError:

@@ -34,13 +34,27 @@ def _number(name: str, default: float, *, endless: bool = False) -> Any:
     def convert(value: Any) -> float:
         if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
             raise ConfigurationError(f"{name} must be a number, not {value!r}.")
-        number = float(value)
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ConfigurationError(f"{name} must be a number, not {value!r:.50}.") from None
         if not number >= 0 or (number == math.inf and not endless):
             wanted = "at least 0" if endless else "at least 0 and finite"
             raise ConfigurationError(f"{name} must be {wanted}, got {number}.")
         return number
 
     return attrs.field(default=default, converter=convert)
+
+
+def _switch(name: str) -> Any:
+    """A field that is on or off; a text is a mistake, since every text counts as true."""
+
+    def convert(value: Any) -> bool:
+        if isinstance(value, (str, bytes)) or value not in (True, False):
+            raise ConfigurationError(f"{name} must be True or False, not {value!r:.50}.")
+        return bool(value)
+
+    return attrs.field(default=True, converter=convert)
 
 
 def _errors(value: Any) -> tuple[type[Exception], ...]:
@@ -88,8 +102,8 @@ class RetryConfig:
     retry_delay_base: float = _number("retry_delay_base", 0.5)
     retry_delay_max: float = _number("retry_delay_max", 10.0, endless=True)
     jitter_factor: float = _number("jitter_factor", 0.25)
-    enable_retry_logic: bool = True
-    enable_stuck_detection: bool = True
+    enable_retry_logic: bool = _switch("enable_retry_logic")
+    enable_stuck_detection: bool = _switch("enable_stuck_detection")
     retryable_exceptions: tuple[type[Exception], ...] = attrs.field(
         default=RETRYABLE, converter=_errors
     )

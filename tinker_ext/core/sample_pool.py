@@ -15,7 +15,6 @@ import orjson
 from tinker_api import operations as api
 
 from tinker_ext import forks
-from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._transport import (
     Accept,
     AdaptiveLimit,
@@ -26,6 +25,7 @@ from tinker_ext._transport import (
     Cancellable,
     Connection,
     Fail,
+    PollPace,
     Reply,
     Retry,
     RetryRule,
@@ -37,7 +37,7 @@ from tinker_ext._transport import (
 from tinker_ext._transport.retry import ACCEPT, back_off
 from tinker_ext._wire.dialect import Ability
 from tinker_ext._wire.sample_body import PLAIN, SampleOptions, sample_body
-from tinker_ext.batch.sizes import prompt_size
+from tinker_ext.batch.chunking import prompt_size
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry
 from tinker_ext.core.polling import wait_for
@@ -49,6 +49,7 @@ from tinker_ext.errors import (
     ConflictError,
     FutureExpiredError,
     NotFoundError,
+    ReplyParts,
     RequestFailedError,
     TinkerError,
     error_for_status,
@@ -149,6 +150,7 @@ class Sample(Entry):
     """One sample call."""
 
     __slots__ = (
+        "failure",
         "key",
         "num_samples",
         "options",
@@ -178,6 +180,8 @@ class Sample(Entry):
         self.options = options
         self.key: str | None = None
         """Idempotency key; a repeat of the same request has the same."""
+        self.failure = ""
+        """What the last submission failed with, while it waits to be submitted anew."""
         self.result: LightFuture[SampleResponse] = LightFuture()
         self.task: asyncio.Task[None] | None = None
         self.timer: Cancellable | None = None
@@ -286,6 +290,13 @@ RESUBMITS = 5
 """An expired sample is submitted anew this often, unless its client says how it retries."""
 
 
+class _ResubmitPace(PollPace):
+    """How often samples that failed on the server are submitted anew; each costs two requests."""
+
+    RATE = 6.0
+    BURST = 10
+
+
 class SamplePool:
     """All samples of one workspace.
 
@@ -311,7 +322,11 @@ class SamplePool:
         self._scheduled = False
         self._queue = RoundRobin()
         self._in_flight: dict[Sample, None] = {}
+        self.refused: set[Sample] = set()
+        """Those in flight that the server refused for now, until they are sent again."""
         self.bytes = ByteBudget(config.sample_bytes_in_flight)
+        self.resubmits = _ResubmitPace()
+        """Lets go those that failed or expired; each sample that succeeds lets two more go."""
         self._alarms = Alarms()
         self.limit: SampleLimit = self._shared_limit or AdaptiveLimit(
             cap=config.sample_concurrency, on_change=self.limit_changed
@@ -332,6 +347,11 @@ class SamplePool:
     def in_flight(self) -> int:
         """Samples sent and not finished."""
         return len(self._in_flight)
+
+    @property
+    def active(self) -> int:
+        """Samples in flight without those that were refused and wait."""
+        return len(self._in_flight) - len(self.refused)
 
     @property
     def accepted(self) -> int:
@@ -401,7 +421,7 @@ class SamplePool:
                 return
             self._in_flight[sample] = None
             self.server.in_flight.add(sample)
-            self._progress_of(sample.source).began(loop)
+            (sample.source.progress or self._progress_of(sample.source)).began(loop)
             sample.task = self.server.runtime.spawn(self._run(sample))
             # Not in the coroutine: one that is cancelled before its first step never runs at all.
             sample.task.add_done_callback(partial(self._end, sample))
@@ -418,8 +438,9 @@ class SamplePool:
             sample.timer.cancel()
             sample.timer = None
         self._in_flight.pop(sample, None)
+        self.refused.discard(sample)
         self._queue.ended(sample.source)
-        self._progress_of(sample.source).ended()
+        (sample.source.progress or self._progress_of(sample.source)).ended()
         self.server.in_flight.discard(sample)
         sample.task = None
         if self._queue:
@@ -456,7 +477,8 @@ class SamplePool:
 
     def _expire(self, sample: Sample) -> None:
         now = asyncio.get_running_loop().time()
-        if sample.result.fail(sample.late(now, self.server.in_flight.stall_seconds)):
+        stall = self.server.in_flight.stall_seconds
+        if sample.result.fail(sample.late(now, stall, sample.failure)):
             self._cancel(sample)
 
     def _cancel(self, sample: Sample) -> None:
@@ -481,7 +503,8 @@ class SamplePool:
                 value = await self.submit_once(sample)
             except TinkerError as error:
                 value = await self._submit_again(sample, error)
-            self._progress_of(source).moved(asyncio.get_running_loop().time())
+            (source.progress or self._progress_of(source)).moved(asyncio.get_running_loop().time())
+            self.resubmits.got_result()
             sample.result.settle(value)
         except asyncio.CancelledError:
             sample.result.cancel()
@@ -534,7 +557,7 @@ class SamplePool:
         post = _SamplePost(self, sample)
         await server.connection.send(post, post.make)
         reply = post.conclude()
-        self._progress_of(source).moved(post.began)
+        (source.progress or self._progress_of(source)).moved(post.began)
         self.limit.accepted(in_flight=len(self._in_flight))
         if source.completions is None:
             self._widen(server.connection)
@@ -566,6 +589,8 @@ class SamplePool:
 class _SamplePost(Attempts):
     """One sample on its way: sent until the server takes it."""
 
+    passing_pages = True
+
     __slots__ = (
         "_empty",
         "_pool",
@@ -573,7 +598,6 @@ class _SamplePost(Attempts):
         "_size",
         "_started",
         "_taken",
-        "_was_refused",
     )
 
     def __init__(self, pool: SamplePool, sample: Sample) -> None:
@@ -587,11 +611,11 @@ class _SamplePost(Attempts):
             server.rng,
         )
         self.owner = sample
+        self.enters = True
         self._pool = pool
         self._sample = sample
         self._size = prompt_size(sample.prompt)
         self._taken = False
-        self._was_refused = False
         self._started = self.began
         self._empty = 0
         if sample.key is None:
@@ -600,9 +624,9 @@ class _SamplePost(Attempts):
     async def enter(self) -> None:
         """Wait for the pause that everybody shares, and for bytes on their way."""
         backoff = self._pool.server.connection.backoff
-        if self._was_refused:
-            self._was_refused = False
+        if self._sample in self._pool.refused:
             await self._pool.limit.after_refusal(backoff)
+            self._pool.refused.discard(self._sample)
         elif backoff.remaining() > 0:
             await backoff.wait()
         await self._pool.bytes.acquire(self._size)
@@ -631,17 +655,19 @@ class _SamplePost(Attempts):
                 sample.num_samples,
                 sample.params,
                 sample.options,
-                None if dialect is None else not dialect.can(Ability.UNSIZED_IMAGES),
+                None if dialect is None else Ability.UNSIZED_IMAGES not in dialect.abilities,
             ),
             headers=_HEADERS,
             lane=self.lane,
-            timeout=self._pool.server.seconds(api.SAMPLE),
+            timeout=self._pool.server.seconds[api.SAMPLE.name],
             retry=RetryRule.DEDUPE,
             idempotency_key=sample.key,
         )
 
     async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
         """Decide what follows from one attempt."""
+        if reply is not None and reply.status in statuses.ACCEPTED:
+            return ACCEPT
         told = self.by_table(reply, error)
         if reply is not None and reply.status == 400 and not reply.content:
             self._empty += 1  # comes from a gateway; the official client also asks four times
@@ -668,7 +694,7 @@ class _SamplePost(Attempts):
             pause = LARGE_PAUSE_SECONDS if self._size > LARGE_BYTES else PAUSE_SECONDS
         full = self.reply is not None and self.reply.status == statuses.BUSY
         self._pool.limit.refused(started=self._started, pause=pause, full=full)
-        self._was_refused = True
+        self._pool.refused.add(self._sample)
         backoff = self._pool.server.connection.backoff
         backoff.pause(pause)
         return Retry(backoff.remaining() * (1.0 + SPREAD * self.rng.random()), told.source)
@@ -718,6 +744,9 @@ class _Submissions(Attempts):
     async def make(self) -> None:
         """Submit the sample once and take note of what came."""
         error: Exception | None = None
+        await self._pool.resubmits.turn(self.deadline)
+        if self.loop.time() >= self.deadline:
+            return  # what it failed with says more than that the time is over
         try:
             self.value = await self._pool.submit_once(self._sample)
         except TinkerError as caught:
@@ -736,13 +765,15 @@ class _Submissions(Attempts):
         if config is None:
             if self.count > RESUBMITS or not _is_worth_a_new_request(error):
                 return Fail("final")
-            chosen: Verdict = back_off(self.count, self.rng.random(), self.timing, unhealthy=False)
+            pause = back_off(self.count, self.rng.random(), self.timing, unhealthy=False)
+            chosen: Verdict = Retry(pause.delay, "resubmit")
         else:
             # Before a request is accepted the retry table has the last word on lost connections.
             judged = isinstance(error, APIConnectionError) and sample.request_id is None
             if judged or not config.retries(error):
                 return Fail("final")
             chosen = Retry(config.delay(self.count, self.rng.random()), "configured")
+        sample.failure = str(error)
         # A new request, a new number; none of the old ones is asked for again.
         sample.seq_id = sample.request_id = sample.key = None
         return chosen
@@ -766,8 +797,10 @@ def read_promise(reply: Reply) -> tuple[str, list[str] | None]:
         sequence_ids = body.get("sample_sequence_ids")
         if not isinstance(request_id, str) or not request_id:
             raise ValueError(f"request_id is {request_id!r}")
-        if sequence_ids is not None and not all(isinstance(item, str) for item in sequence_ids):
-            raise ValueError("sample_sequence_ids are not strings")
+        if sequence_ids is not None and not (
+            isinstance(sequence_ids, list) and all(isinstance(item, str) for item in sequence_ids)
+        ):
+            raise ValueError("sample_sequence_ids is not a list of strings")
         return request_id, sequence_ids
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise unreadable(reply, "UntypedAPIFuture", None, error) from error

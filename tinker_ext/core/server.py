@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -15,7 +15,6 @@ from tinker_api import operations as api
 from tinker_api.errors import ApiError, ArgumentError
 from tinker_api.operations import Operation, Prepared
 
-from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._transport import (
     ByteBudget,
     Call,
@@ -23,13 +22,14 @@ from tinker_ext._transport import (
     Credentials,
     Observer,
     Observers,
+    PollPace,
     Reply,
     RetryRule,
     Timing,
     statuses,
 )
 from tinker_ext._wire import dialect as dialects
-from tinker_ext._wire.dialect import Dialect, Seq, Wire
+from tinker_ext._wire.dialect import Ability, Dialect, DialectFile, Seq, Wire
 from tinker_ext._wire.json_codec import dumps, json_form
 from tinker_ext.auth import ExchangedToken
 from tinker_ext.config import Config
@@ -37,6 +37,7 @@ from tinker_ext.core.in_flight import InFlight
 from tinker_ext.core.loop import Runtime
 from tinker_ext.core.once import Shared
 from tinker_ext.errors import (
+    PAGE_HINT,
     APIError,
     APIResponseValidationError,
     APIStatusError,
@@ -44,6 +45,9 @@ from tinker_ext.errors import (
     FeatureMissingError,
     InvalidInputError,
     NotFoundError,
+    ReplyParts,
+    describe_body,
+    is_page,
 )
 
 SDK_VERSION = "0.36.0"
@@ -59,6 +63,7 @@ class _SwitchableCredentials:
     def __init__(self, source: Credentials) -> None:
         self.source = source
         self.current: Credentials = source
+        self.constant: bool = getattr(source, "constant", False)
 
     @property
     def fingerprint(self) -> str:
@@ -66,6 +71,11 @@ class _SwitchableCredentials:
 
     async def header(self) -> str | None:
         return await self.current.header()
+
+    def exchange_by(self, exchange: Callable[[str], Awaitable[str]]) -> None:
+        """Send a token from now on, which `exchange` gives for the user's credential."""
+        self.current = ExchangedToken(self.source, exchange)
+        self.constant = False
 
     def refused(self, value: str) -> None:
         refused = getattr(self.current, "refused", None)
@@ -114,13 +124,19 @@ class Server:
         self._headers = (*config.extra_headers().items(), *headers)
         self._transport = transport
         self._wire = wire
+        file = config.dialect_file
+        self._file = DialectFile() if file is None else DialectFile.read(file, base_url)
         self._generation = -1
         self._connection: Connection | None = None
         self._probe: Shared[Dialect] = Shared(self._ask_config)
-        self._dialect: Dialect | None = None
+        self.dialect: Dialect | None = None
+        """What the server speaks; None before the first request."""
         self._poll_timing: Timing | None = None
         self._sample_timing: Timing | None = None
+        self.seconds = {op.name: self._seconds_of(op) for op in api.OPERATIONS.values()}
+        """Time for one attempt of each operation."""
         self.response_bytes = ByteBudget(config.response_bytes_in_flight)
+        self.poll_pace = PollPace()
 
     @property
     def connection(self) -> Connection:
@@ -138,6 +154,7 @@ class Server:
             )
             self._probe = Shared(self._ask_config)
             self.response_bytes = ByteBudget(self.config.response_bytes_in_flight)
+            self.poll_pace = PollPace()
         return self._connection
 
     @property
@@ -151,25 +168,21 @@ class Server:
 
     # -- what the server is ----------------------------------------------------------------
 
-    @property
-    def dialect(self) -> Dialect | None:
-        """What the server speaks; None before the first request."""
-        return self._dialect
-
     async def ready(self) -> Dialect:
         """The dialect; asks the server the first time."""
-        if self._dialect is None or self._generation != self.runtime.generation:
+        if self.dialect is None or self._generation != self.runtime.generation:
             _ = self.connection
-            self._dialect = self._dialect or await self._probe.get()
-        return self._dialect
+            self.dialect = self.dialect or await self._probe.get()
+        return self.dialect
 
     async def _ask_config(self) -> Dialect:
         op = api.GET_CLIENT_CONFIG
         said: Mapping[str, Any] | None = None
         try:
-            reply = await self.send(op, op.prepare(sdk_version=SDK_VERSION))
-            body = orjson.loads(reply.content)
-            said = body if isinstance(body, dict) else {}
+            if op.name not in self._file.lacks:
+                reply = await self.send(op, op.prepare(sdk_version=SDK_VERSION))
+                body = orjson.loads(reply.content)
+                said = body if isinstance(body, dict) else {}
         except FeatureMissingError:
             pass
         except APIStatusError as error:
@@ -184,14 +197,15 @@ class Server:
             environment=self.config.wire,
             seq=None if self.config.seq == "auto" else self.config.seq,
             protobuf=dialects.has_protobuf(),
+            file=self._file,
         )
         if said is None:
             chosen = chosen.without(op.name)
-        self.wire_confirmed = chosen.chosen_by in ("argument", "environment", "found")
+        self.wire_confirmed = chosen.chosen_by != "probe"
         if self.config.response_bytes_in_flight == _RESPONSE_BYTES:
             self.response_bytes.resize(chosen.config.inflight_response_bytes_semaphore_size)
         if chosen.config.pjwt_auth_enabled:
-            self._credentials.current = ExchangedToken(self._credentials.source, self._exchange)
+            self._credentials.exchange_by(self._exchange)
         return chosen
 
     async def _exchange(self, credential: str) -> str:
@@ -200,27 +214,33 @@ class Server:
 
     def use_wire(self, wire: Wire) -> None:
         """Note that the server has accepted a body on this wire."""
-        assert self._dialect is not None
-        if wire is not self._dialect.wire:
-            self._dialect = self._dialect.found(wire=wire)
+        assert self.dialect is not None
+        if wire is not self.dialect.wire:
+            self.dialect = self.dialect.found(wire=wire)
         self.wire_confirmed = True
 
     def use_seq(self, seq: Seq) -> None:
         """Note what was found out about repeated seq ids."""
-        assert self._dialect is not None
-        self._dialect = self._dialect.found(seq=seq)
+        assert self.dialect is not None
+        self.dialect = self.dialect.found(seq=seq)
+
+    def use_ability(self, ability: Ability) -> None:
+        """Note that the server can do something that others of its era cannot."""
+        assert self.dialect is not None
+        abilities = self.dialect.abilities | {ability}
+        self.dialect = attrs.evolve(self.dialect, abilities=abilities)
 
     def bytes_allowed(self, name: str, flag: str) -> int:
         """Bytes that may be under way: what the user set, else what the server says."""
         own: int = getattr(self.config, name)
-        if self._dialect is None or own != attrs.fields_dict(Config)[name].default:
+        if self.dialect is None or own != attrs.fields_dict(Config)[name].default:
             return own
-        allowed: int = getattr(self._dialect.config, flag)
+        allowed: int = getattr(self.dialect.config, flag)
         return allowed
 
     def lacks(self, op: Operation[Any, Any]) -> bool:
         """Whether the server is known to lack an operation."""
-        return self._dialect is not None and op.name in self._dialect.lacks
+        return self.dialect is not None and op.name in self.dialect.lacks
 
     def missing(self, op: Operation[Any, Any], error: BaseException) -> FeatureMissingError | None:
         """What to say instead of an error that means "no such endpoint"; None for any other."""
@@ -228,9 +248,11 @@ class Server:
             return None
         if not is_missing_endpoint(error):
             return None
-        if self._dialect is not None:
-            self._dialect = self._dialect.without(op.name)
+        if self.dialect is not None:
+            self.dialect = self.dialect.without(op.name)
         made = FeatureMissingError(op.feature, self.base_url)
+        if isinstance(error.body, dict) and not isinstance(error, NotFoundError):
+            made.message += f" It says: {error.status_code} {describe_body(error.body)}"
         return made.with_context(operation=op.name, attempts=error.attempts)
 
     @property
@@ -238,9 +260,9 @@ class Server:
         """Delays of samples; 402 is waited out as long as the server allows."""
         if self._sample_timing is None:
             timing = self.connection.timing
-            if self._dialect is None:
+            if self.dialect is None:
                 return timing
-            most = self._dialect.config.billing_exception_max_pause_duration_sec
+            most = self.dialect.config.billing_exception_max_pause_duration_sec
             self._sample_timing = attrs.evolve(timing, billing=min(timing.billing, most))
         return self._sample_timing
 
@@ -255,7 +277,7 @@ class Server:
         """Delays of polls, which go on as long as their owner waits."""
         if self._poll_timing is None:
             timing = attrs.evolve(self.sample_timing, attempts=None)
-            if self._dialect is None:
+            if self.dialect is None:
                 return timing
             self._poll_timing = timing
         return self._poll_timing
@@ -317,7 +339,7 @@ class Server:
             content=None if prepared.body is None else dumps(prepared.body),
             headers=headers,
             lane=op.lane,
-            timeout=self.seconds(op),
+            timeout=self.seconds[op.name],
             retry=retry or RetryRule(op.retry),
             idempotency_key=idempotency_key,
             redirect_is_answer=redirect_is_answer,
@@ -334,13 +356,15 @@ class Server:
                 raise
             raise missing from error
 
-    def seconds(self, op: Operation[Any, Any]) -> float:
+    def _seconds_of(self, op: Operation[Any, Any]) -> float:
         """Time for one attempt: of the configuration, unless the operation has its own."""
-        return {
-            "retrieve_future": self.config.poll_timeout,
-            "retrieve_futures": self.config.poll_timeout,
-            "session_heartbeat": self.config.heartbeat_timeout,
-        }.get(op.name) or min(self.config.request_timeout, _longest(op))
+        if op is api.RETRIEVE_FUTURE or op is api.RETRIEVE_FUTURES:
+            return self.config.poll_timeout
+        if op is api.SESSION_HEARTBEAT:
+            return self.config.heartbeat_timeout
+        # The document counts where it allows an operation less than the usual minute.
+        own = op.seconds if op.seconds < _USUAL_SECONDS else float("inf")
+        return min(self.config.request_timeout, own)
 
     def read(self, op: Operation[R, Any], reply: Reply) -> R:
         """Read a direct reply; what does not fit becomes one of our errors."""
@@ -357,11 +381,6 @@ class Server:
             await self._connection.aclose()
 
 
-def _longest(op: Operation[Any, Any]) -> float:
-    """Seconds of the document, where it allows an operation less than the usual minute."""
-    return op.seconds if op.seconds < _USUAL_SECONDS else float("inf")
-
-
 _USUAL_SECONDS = 60.0
 
 
@@ -372,9 +391,29 @@ def prepare(op: Operation[Any, Any], arguments: Mapping[str, Any]) -> Prepared:
         InvalidInputError: A name, a type or a value does not fit; it says what is allowed.
     """
     try:
-        return op.prepare(**{name: json_form(value) for name, value in arguments.items()})
+        prepared = op.prepare(**{name: json_form(value) for name, value in arguments.items()})
     except ArgumentError as error:
         raise InvalidInputError(str(error)).with_context(operation=op.name) from None
+    except RecursionError:
+        raise InvalidInputError(
+            f"An argument of {op.name} contains itself, or is nested too deeply for JSON."
+        ).with_context(operation=op.name) from None
+    for name, text in prepared.query:
+        _check_query(op, name, text)
+    return prepared
+
+
+def _check_query(op: Operation[Any, Any], name: str, text: str) -> None:
+    """Refuse what no server can read: half a character, or a number beyond 64 bits."""
+    why = None
+    if text.lstrip("-").isdecimal() and not -(1 << 63) <= int(text) < 1 << 63:
+        why = "a whole number of at most 64 bits"
+    elif not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        why = "text that can be written as UTF-8"
+    if why is not None:
+        raise InvalidInputError(f"{name} must be {why}, not {text!r:.50}.").with_context(
+            operation=op.name
+        )
 
 
 def unreadable(
@@ -389,20 +428,25 @@ def unreadable(
         f"It starts with {said!r}.",
     )
     error.__cause__ = cause
+    if is_page(reply.content):
+        error.hint = PAGE_HINT
     return error.with_context(request_id=request_id)
 
 
 def is_missing_endpoint(error: APIStatusError) -> bool:
     """Whether an error status means "no such endpoint" rather than "no such object".
 
-    Frameworks answer an unknown path with a bare "Not Found" text; objects come with a reason.
+    Frameworks answer an unknown path with a bare "Not Found" text; objects come with a reason. A
+    web page was written by a gateway, which does not know what the server has.
     """
+    if is_page(error.body):
+        return False
     if not isinstance(error, NotFoundError):
         return True
     body = error.body
     if isinstance(body, dict):
         return body.get("detail") in ("Not Found", "Not found")
-    return not isinstance(body, str) or body.strip() in ("", "Not Found") or "<" in body
+    return not isinstance(body, str) or body.strip() in ("", "Not Found")
 
 
 __all__ = ["SDK_VERSION", "Server", "is_missing_endpoint", "prepare", "unreadable"]

@@ -10,15 +10,20 @@ The states of one numbered request, and every legal move:
     queued ──dispatch──► numbered ──first byte──► sent ──2xx with an id──► accepted ──poll──► done
       │                     │                      │ ▲                        │
       │ cancelled,          │ cannot be            │ └─ again, same number     └──409 at the poll──►
-      │ timed out           │ encoded              │    and body (retry loop)      has the number
+      │ timed out           │ encoded              │    and body (retry loop)   has the number, or
+      │                     │                      │                            waits for that of a
+      │                     │                      │                            failed call: fill
+      │                     │                      │                            it, then again
       ▼                     ▼                      │
     dropped            given back ◄──refused (4xx)─┤
-    (no number)        (number used again, or      ├──409 that stays──► has the number
-                        filled when later ones     │                    (took effect, no result)
-                        have left)                 ├──answer lost, repeats recognised──► unsettled
+    (no number)        (number used again, or      ├──409 that stays──► has the number: took effect,
+                        filled when later ones     │    or in doubt if it was refused before, or a
+                        have left)                 │    later number was used to find out
+                                                   ├──answer lost, repeats recognised──► unsettled
                                                    │    (sent again before anything new leaves)
                                                    ├──answer lost, rule unknown──► find out, then as
-                                                   │    above or below
+                                                   │    above or below; if that fails: in doubt, and
+                                                   │    sent again once repeats are recognised
                                                    └──answer lost, repeats ignored──► in doubt
                                                         (never sent again; the caller is told, and
                                                          so is everybody queued behind it)
@@ -32,15 +37,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
+import orjson
 from tinker_api import operations as api
 from tinker_api.operations import OPERATIONS, Operation
 
 from tinker_ext import forks
-from tinker_ext._reply_parts import ReplyParts
 from tinker_ext._transport import (
     Attempts,
     ByteBudget,
@@ -54,8 +60,14 @@ from tinker_ext._transport import (
     may_have_acted,
     statuses,
 )
-from tinker_ext._transport.retry import ACCEPT, CONFLICTS, back_off
-from tinker_ext._wire.dialect import Seq, Wire, has_protobuf
+from tinker_ext._transport.retry import (
+    ACCEPT,
+    CONFLICTS,
+    FIRST_RETRY_SPREAD,
+    back_off,
+    is_gateway_page,
+)
+from tinker_ext._wire.dialect import Ability, Seq, Wire, has_protobuf
 from tinker_ext._wire.payload import Body, Payload
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry
@@ -67,23 +79,33 @@ from tinker_ext.errors import (
     APIStatusError,
     ClientClosedError,
     ConflictError,
+    ReplyParts,
+    RequestFailedError,
     TinkerError,
     UnsafeToRetryError,
+    is_page,
 )
 
 UNREADABLE: Final = 3
 """So many acceptances that cannot be read are one too many."""
-FIND_OUT_SECONDS: Final = 10.0
-"""How long the result of a repeated request is waited for, to see what the server makes of it."""
+FIND_OUT_SECONDS: Final = 2.5
+"""How long each answer about a repeated request is waited for, to see what the server makes of it.
+Short, since the caller of a request that was lost is waiting; there are three of them."""
+SLOW_SECONDS: Final = 30.0
+"""A server that takes so long to accept requests gets no more time for such a question."""
+BROKEN: Final = 3
+"""So many 500 in a row to a body without effect mean that its wire is not read."""
+AGAIN: Final = 3
+"""So often is a request sent that the server accepts and refuses when its result is asked for."""
 
 MakePayload = Callable[[Wire], Payload]
 """Encodes a part of a call; called again with the other wire when the server refuses the first."""
 
 
 class Recorder(Protocol):
-    """Writes requests down before and after their effect; see `tinker_ext.runs.recorder`."""
+    """Writes requests down before and after their effect; see `tinker_ext.journal.recorder`."""
 
-    def follow(self, result: LightFuture[Any]) -> None:
+    def follow(self, call: QueuedCall) -> None:
         """Count a call as part of the step under way."""
 
     def is_filled(self, seq_id: int) -> bool:
@@ -142,23 +164,31 @@ class NumberedRequest:
 
     __slots__ = (
         "accepted",
+        "again",
         "answered",
         "call",
         "index",
         "key",
         "make",
+        "operation",
         "payload",
         "polling",
+        "probed",
         "reached",
+        "refused",
+        "seconds",
         "sent",
         "seq_id",
         "task",
+        "unread",
     )
 
     def __init__(
         self, call: QueuedCall | None, index: int, make: MakePayload, seq_id: int, key: str
     ) -> None:
         self.call = call
+        self.operation = "forward" if call is None else call.entry.operation
+        """Name of the operation, for errors and the journal."""
         self.index = index
         self.make = make
         self.seq_id = seq_id
@@ -170,13 +200,19 @@ class NumberedRequest:
         self.reached = False
         """Whether an attempt may have taken effect."""
         self.accepted = False
+        """Whether the server has its number."""
+        self.refused = False
+        """Whether the server, which has the number, said that it had no effect."""
+        self.probed = False
+        """Whether a later number was used to find out about repeats before it was sent again."""
+        self.again = 0
+        """How often it was accepted and then refused, because the server waited for another."""
+        self.seconds: float | None = None
+        """Time for one attempt, where the usual is too long."""
+        self.unread = False
+        """Whether the server reads bodies of neither wire."""
         self.task: asyncio.Task[Any] | None = None
         self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-    @property
-    def operation(self) -> str:
-        """Name of the operation, for errors and the journal."""
-        return "forward" if self.call is None else self.call.entry.operation
 
     def settle(self, accepted: bool) -> None:
         """Answer those who wait for the answer, once."""
@@ -195,10 +231,14 @@ class _Delivery(Attempts):
     * the first body is refused (4xx), or breaks a server that recognises repeats (500): perhaps it
       does not speak this wire. The other one is tried for the same request, and used from then on
       only if it is accepted; else the first refusal stands.
+    * "no such endpoint" on a web page: a gateway's, and passing; the server has the endpoint.
     * no answer, with later numbers waiting behind this one: sent until it gets through.
     """
 
+    passing_pages = True
+
     __slots__ = (
+        "_broken",
         "_content",
         "_first",
         "_queue",
@@ -210,19 +250,21 @@ class _Delivery(Attempts):
 
     def __init__(self, queue: TrainingQueue, request: NumberedRequest) -> None:
         server = queue.server
-        connection = server.connection
+        connection, dialect = server.connection, server.dialect
         super().__init__(
             request.operation,
             api.FORWARD.lane,
-            RetryRule.FINAL409 if queue.resends else RetryRule.UNSAFE,
+            RetryRule.FINAL409 if dialect is not None and dialect.resends else RetryRule.UNSAFE,
             asyncio.get_running_loop().time() + connection.timing.window,
             connection.timing,
             server.rng,
         )
         self.owner = None if request.call is None else request.call.entry
+        self.enters = True
         self._queue = queue
         self._request = request
         self._unreadable = 0
+        self._broken = 0
         self._first: tuple[Payload, str, Reply] | None = None
         """Payload, key and refusal of the wire that was tried first."""
         self._rendered: Payload | None = None
@@ -255,7 +297,7 @@ class _Delivery(Attempts):
             content=self._content,
             headers=payload.headers,
             lane=op.lane,
-            timeout=self._queue.server.seconds(op),
+            timeout=self._request.seconds or self._queue.server.seconds[op.name],
             retry=self.rule,
             idempotency_key=self._request.key,
         )
@@ -263,16 +305,21 @@ class _Delivery(Attempts):
     async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
         """Decide what follows from one attempt."""
         request, queue = self._request, self._queue
-        if reply is not None and statuses.accepted(reply.status):
+        if reply is not None and reply.status in statuses.ACCEPTED:
             return self._read(reply)
+        harmless = queue.resends or request.call is None
+        if reply is not None and not harmless and is_gateway_page(reply):
+            # It may have been written after the server had done the work.
+            request.reached = True
+            return Fail("unsafe")
         told = self.by_table(reply, error)
         if reply is None:
             assert error is not None
             request.reached = request.reached or may_have_acted(error)
-        elif (other := self._other_wire(reply)) is not None:
+        elif not is_gateway_page(reply) and (other := self._other_body(reply)) is not None:
             return other
         else:
-            request.reached = request.reached or statuses.may_have_acted(reply.status)
+            request.reached = request.reached or reply.status in statuses.MAY_HAVE_ACTED
             if reply.status == statuses.CONFLICT and queue.resends and self._conflicts < CONFLICTS:
                 return back_off(self._conflicts, self.rng.random(), self.timing, unhealthy=False)
         if isinstance(told, Retry) and queue.resends and queue.awaited(request):
@@ -296,7 +343,7 @@ class _Delivery(Attempts):
             return Fail("final")
         self.request_id = request_id
         payload = request.payload
-        if payload is not None and payload.wire is not None:
+        if payload is not None and payload.wire is not None and not server.wire_confirmed:
             server.use_wire(payload.wire)
         return ACCEPT
 
@@ -307,18 +354,23 @@ class _Delivery(Attempts):
             f"The server accepted {self.operation} without a request_id it can be asked for.",
         )
 
+    def _other_body(self, reply: Reply) -> Verdict | None:
+        """Write the body in another way after a refusal; None when it is not about the body."""
+        return self._other_wire(reply) or self._wanted_field(reply)
+
     def _other_wire(self, reply: Reply) -> Verdict | None:
         """Change to the other wire, or back; None when the status is not about the wire."""
         queue, request = self._queue, self._request
         payload = request.payload
         if self._first is not None:
             first, key, refusal = self._first
-            if payload is not first and not statuses.passes(reply.status):
+            if payload is not first and reply.status not in statuses.PASSING:
                 # Neither wire is taken. A broken server (500) goes on with the first one, of
                 # which it may know; any other refusal is the answer.
                 request.payload, request.key = first, key
                 if refusal.status in statuses.BODY_REFUSED:
                     self.reply = refusal
+                    request.unread = {refusal.status, reply.status} <= statuses.UNREAD
                     return Fail("final")
                 return back_off(1, self.rng.random(), self.timing, unhealthy=False)
             return None
@@ -335,7 +387,12 @@ class _Delivery(Attempts):
         other = Wire.JSON if payload.wire is Wire.PROTO else Wire.PROTO
         if other is Wire.PROTO and not has_protobuf():
             return None
-        request.reached = request.reached or statuses.may_have_acted(reply.status)
+        if broken and not queue.resends:
+            # What is concluded from this lets a request be sent twice, so once is not enough.
+            self._broken += 1
+            if self._broken < BROKEN:
+                return Retry(FIRST_RETRY_SPREAD, "immediate")
+        request.reached = request.reached or reply.status in statuses.MAY_HAVE_ACTED
         self._first = payload, request.key, reply
         try:
             request.payload = request.make(other)
@@ -344,6 +401,38 @@ class _Delivery(Attempts):
             return None
         request.key = queue.new_key(request.seq_id)
         return Retry(0.0, "immediate")
+
+    def _wanted_field(self, reply: Reply) -> Verdict | None:
+        """Send `optimizer` to a server of the first era that wants it; None for other refusals.
+
+        Of these servers one knows the key and wants it in every load (Twinkle 0.5.1), others refuse
+        it, so which kind this is shows at the first load.
+        """
+        server, request = self._queue.server, self._request
+        dialect, ability = server.dialect, Ability.OPTIMIZER_RESTORE
+        if (
+            request.operation != api.LOAD_WEIGHTS.name
+            or dialect is None
+            or ability in dialect.abilities
+        ):
+            return None
+        if request.operation != api.LOAD_WEIGHTS.name or not _misses(reply, "optimizer"):
+            return None
+        server.use_ability(ability)
+        request.payload = request.make(self._queue.wire)
+        request.key = self._queue.new_key(request.seq_id)
+        return Retry(0.0, "immediate")
+
+
+def _misses(reply: Reply, field: str) -> bool:
+    """Whether a refusal says that a field of the body is missing, in FastAPI's words."""
+    if reply.status not in statuses.BODY_REFUSED:
+        return False
+    try:
+        faults = orjson.loads(reply.content)["detail"]
+        return any(fault["type"] == "missing" and field in fault["loc"] for fault in faults)
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 class TrainingQueue:
@@ -370,6 +459,17 @@ class TrainingQueue:
         self._carried: dict[NumberedRequest, None] = {}
         self._unsettled: deque[NumberedRequest] = deque()
         self._untold: NumberedRequest | None = None
+        self._gaps: dict[int, float] = {}
+        """Numbers whose requests failed at their poll, which some servers still wait for, and the
+        last number that may have been refused because of each; infinite until it is filled."""
+        self._holes: list[NumberedRequest] = []
+        """Requests lost on the way to a server that has not shown what it makes of repeats."""
+        self._given_back: int | None = None
+        """The number that was last refused and used again."""
+        self._conflicting: int | None = None
+        """The number that was last refused with 409 and used again."""
+        self._slowest = 0.0
+        """Longest time that a request took to be accepted."""
         self._bytes = ByteBudget(
             server.bytes_allowed("train_bytes_in_flight", "fwdbwd_dispatch_bytes_semaphore_size")
         )
@@ -438,7 +538,7 @@ class TrainingQueue:
                 raise self._closed
             self._queue.append(call)
         if self.recorder is not None:
-            self.recorder.follow(call.result)
+            self.recorder.follow(call)
         return call
 
     def arm(
@@ -482,13 +582,13 @@ class TrainingQueue:
         while self._queue and self._closed is None:
             call = self._queue[0]
             if call.dropped or call.result.done():
-                self._queue.popleft()
-                self._settle_timer(call)
+                self._let_go(call)
                 continue
             if (
                 call.makers is None
                 or len(call.makers) > 1
                 or self._unsettled
+                or self._holes
                 or self._untold is not None
                 or not self._ahead
                 or self._bytes.left < 0
@@ -518,7 +618,8 @@ class TrainingQueue:
         return request
 
     def _number(self, call: QueuedCall | None, index: int, make: MakePayload) -> NumberedRequest:
-        self.pass_fillers()
+        if self.recorder is not None:
+            self.pass_fillers()
         seq_id = self._next
         self._next += 1
         return NumberedRequest(call, index, make, seq_id, self.new_key(seq_id))
@@ -533,6 +634,13 @@ class TrainingQueue:
             self._fill(self._next)  # the server may not have it
             self._next += 1
 
+    def _let_go(self, call: QueuedCall) -> None:
+        """Take a call out of the order that nobody waits for any more."""
+        self._queue.popleft()
+        if call.timer is not None:
+            call.timer.cancel()
+            call.timer = None
+
     async def _drive(self) -> None:
         """Let calls leave, one after the other, until none is left."""
         self._woken = asyncio.Event()
@@ -541,8 +649,7 @@ class TrainingQueue:
             while self._queue and self._closed is None:
                 call = self._queue[0]
                 if call.dropped or call.result.done():
-                    self._queue.popleft()
-                    self._settle_timer(call)
+                    self._let_go(call)
                 elif call.makers is None:
                     self._woken.clear()
                     if call.makers is None and not call.dropped:
@@ -550,7 +657,12 @@ class TrainingQueue:
                 else:
                     leaving = (self._queue.popleft(),)
                     await self._leave(call)
-                    await self._let_finish(call)
+                    dialect = self.server.dialect
+                    if dialect is not None and dialect.one_by_one:
+                        # This server mixes up what is queued there.
+                        tasks = [each.task for each in call.requests if each.task is not None]
+                        if tasks:
+                            await asyncio.wait(tasks)
         except Exception as error:  # a mistake of ours: nobody is to wait for a dead driver
             for stuck in (*leaving, *self._queue):
                 self._end(stuck, error=error)
@@ -559,20 +671,16 @@ class TrainingQueue:
             self._driver = None
             self._woken = None
 
-    async def _let_finish(self, call: QueuedCall) -> None:
-        """Wait for the results of a call, on servers that mix up what is queued there."""
-        dialect = self.server.dialect
-        tasks = [request.task for request in call.requests if request.task is not None]
-        if tasks and dialect is not None and dialect.one_by_one:
-            await asyncio.wait(tasks)
-
     async def _leave(self, call: QueuedCall) -> None:
         assert call.makers is not None
         entry = call.entry
         entry.stage = "sending"
         self.server.in_flight.add(entry)
         try:
-            await self._settle_lost()
+            if self._holes:
+                await self._close_holes()
+            if self._unsettled:
+                await self._settle_lost()
         except TinkerError as error:
             error.hint = (
                 "This request was not sent, because the answer to an earlier one is still "
@@ -622,21 +730,21 @@ class TrainingQueue:
             if call.result.done() or call.error is not None:
                 self._tell_parts(call)
                 return
-            request.polling = True
-            op = OPERATIONS[call.entry.operation]
-            wait = wait_for(self.server, call.entry, op, request_id, roundtrip=elapsed)
-            value = await (
-                wait if self.recorder is None else self.recorder.result(request, op, wait)
-            )
+            value = await self._result(request, call, request_id, elapsed)
         except asyncio.CancelledError:
             if self._closed is not None:
                 self._end(call, error=call.entry.cut_off(asyncio.get_running_loop().time()))
             return
         except ConflictError as error:
             call.goes_on = request.accepted and call.error is None
-            self._fail(call, _has_number(error, request) if request.accepted else error)
+            self._fail(call, _refused_late(error, request) if request.accepted else error)
             return
         except TinkerError as error:
+            if request.accepted and _hides_effect(error):
+                error.hint = (
+                    f"The server had accepted it (seq_id {request.seq_id}), so it may have taken "
+                    "effect: look at the run before you submit it again."
+                )
             self._fail(call, error)
             return
         except Exception as error:
@@ -648,15 +756,95 @@ class TrainingQueue:
         call.values[request.index] = value
         call.left -= 1
         if call.left == 0:
-            self._finish(call)
+            try:
+                whole = call.values[0] if call.combine is None else call.combine(call.values)
+            except Exception as error:
+                self._end(call, error=error)
+            else:
+                self._end(call, value=whole)
 
-    def _finish(self, call: QueuedCall) -> None:
+    async def _result(
+        self, request: NumberedRequest, call: QueuedCall, request_id: str, elapsed: float
+    ) -> Any:
+        """Wait for the result of an accepted request."""
+        op = OPERATIONS[call.entry.operation]
+        while True:
+            wait = wait_for(self.server, call.entry, op, request_id, roundtrip=elapsed)
+            request.polling = True
+            try:
+                value = await (
+                    wait if self.recorder is None else self.recorder.result(request, op, wait)
+                )
+            except ConflictError:
+                request.polling = False
+                if not await self._make_way(request, call):
+                    raise
+            except (APIStatusError, RequestFailedError) as error:
+                request.refused = isinstance(error, RequestFailedError)
+                self._gaps[request.seq_id] = math.inf
+                raise
+            else:
+                if self._gaps:
+                    # A server that has worked on this one waits for none before it.
+                    self._gaps = {
+                        number: last
+                        for number, last in self._gaps.items()
+                        if number > request.seq_id or request.seq_id < last < math.inf
+                    }
+                return value
+            request_id, elapsed = await self._post(request)
+
+    async def _make_way(self, request: NumberedRequest, call: QueuedCall) -> bool:
+        """Use up the numbers that a server waits for although their requests have failed.
+
+        TuFT 0.2.2 accepts every request and looks at its number later. One that fails before that
+        leaves its number unused, and all behind it are refused, without effect, at their polls.
+
+        Returns:
+            Whether the request may be sent again: it was refused on its first arrival, behind
+            another that failed.
+        """
+        dialect = self.server.dialect
+        # Where a 409 at the poll can mean anything else, the request may have taken effect.
+        if dialect is None or dialect.seq not in (Seq.LATE, Seq.UNKNOWN):
+            return False
+        if request.reached or not request.sent or not self._is_behind_gap(request):
+            return False
+        if dialect.seq is Seq.UNKNOWN:
+            async with self._finding:
+                await self._find_out()
+            dialect = self.server.dialect
+            if dialect is None or dialect.seq is not Seq.LATE:
+                return False
+        before = [other.task for other in self._carried if other.seq_id < request.seq_id]
+        if tasks := [task for task in before if task is not None]:
+            await asyncio.wait(tasks)
+        for seq_id in sorted(n for n, last in self._gaps.items() if last == math.inf):
+            if seq_id < request.seq_id:
+                self._gaps[seq_id] = self._next - 1
+                await self._use_up(seq_id)
+        if call.result.done() or call.error is not None or request.again == AGAIN:
+            self._gaps[request.seq_id] = math.inf
+            return False
+        request.again += 1
+        if self.recorder is not None:
+            self.recorder.refused(request)
+        request.key = self.new_key(request.seq_id)
+        return True
+
+    def _is_behind_gap(self, request: NumberedRequest) -> bool:
+        return any(number < request.seq_id <= last for number, last in self._gaps.items())
+
+    async def _use_up(self, seq_id: int) -> None:
+        """Have a forward pass without effect worked on under a number."""
+        now = asyncio.get_running_loop().time()
+        entry = Entry("forward", self.model_id, now, now + FIND_OUT_SECONDS)
+        filler = NumberedRequest(None, 0, self._filler, seq_id, self.new_key(seq_id))
         try:
-            value = call.values[0] if call.combine is None else call.combine(call.values)
-        except Exception as error:
-            self._end(call, error=error)
-        else:
-            self._end(call, value=value)
+            request_id, _ = await self._post(filler)
+            await wait_for(self.server, entry, api.FORWARD, request_id)
+        except TinkerError:
+            return  # if the number is still missing, the request behind it is refused again
 
     # -- a part that failed ----------------------------------------------------------------
 
@@ -683,7 +871,8 @@ class TrainingQueue:
     def _list_parts(self, call: QueuedCall, error: TinkerError) -> None:
         """Say which parts of a call the server has, so that nobody submits them again."""
         parts = len(call.makers or ())
-        took = [request for request in call.requests if request.accepted]
+        took = [each for each in call.requests if each.accepted and not each.refused]
+        doubtful = [each for each in call.requests if each.reached and not each.accepted]
         error.parts_taken = tuple(request.index + 1 for request in took)
         if not took:
             if not any(request.sent and request.reached for request in call.requests):
@@ -695,7 +884,13 @@ class TrainingQueue:
             f" Of the {parts} parts of this call the server has accepted {names} (seq_id "
             f"{numbers}), which take effect."
         )
-        if len(took) < parts and not any(each in self._unsettled for each in call.requests):
+        if doubtful and not any(each in self._unsettled for each in doubtful):
+            unknown = ", ".join(str(each.index + 1) for each in doubtful)
+            error.hint = (
+                f"Go back to the last checkpoint: whether part {unknown} took effect is not known, "
+                "and the parts that were accepted would count twice."
+            )
+        elif len(took) < parts and not any(each in self._unsettled for each in call.requests):
             error.hint = (
                 "Submit only the parts that were not accepted, or go back to the last checkpoint; "
                 "the whole call again would count the accepted ones twice."
@@ -708,7 +903,9 @@ class TrainingQueue:
         size = 0
         try:
             if request.payload is None:
-                request.payload = request.make(self.wire)
+                dialect = self.server.dialect
+                assert dialect is not None
+                request.payload = request.make(dialect.wire)
             size = request.payload.size
             await self._bytes.acquire(size)
             request_id, elapsed = await self._deliver(request)
@@ -722,6 +919,7 @@ class TrainingQueue:
         finally:
             if size:
                 self._bytes.release(size)
+        self._slowest = max(self._slowest, elapsed)
         request.payload = None  # accepted: its bytes are not needed any more
         request.accepted = True
         if request.call is not None:
@@ -742,30 +940,28 @@ class TrainingQueue:
             earlier = await self.recorder.leaving(request)
             if earlier is not None:
                 return earlier, 0.0
-        answer = await self._send(request)
+        dialect = self.server.dialect
+        try:
+            answer = await self._send_by_rule(request)
+        except TinkerError as error:
+            if not self._is_lost(request, error):
+                raise
+            wire = self.wire
+            request.probed = request.probed or dialect is None or dialect.seq is Seq.UNKNOWN
+            async with self._finding:
+                await self._find_out()
+            # A server that breaks on every body of a wire has not read this one either.
+            unread = self.wire is not wire
+            if not unread and ((dialect is not None and dialect.resends) or not self.resends):
+                raise
+            if unread:
+                request.payload, request.key = None, self.new_key(request.seq_id)
+            answer = await self._send_by_rule(request)
         if self.recorder is not None:
             if request.payload is not first:
                 await self.recorder.leaving(request, again=True)
             await self.recorder.accepted(request, answer[0])
         return answer
-
-    async def _send(self, request: NumberedRequest) -> tuple[str, float]:
-        known = self.resends
-        try:
-            return await self._send_by_rule(request)
-        except TinkerError as error:
-            if not self._is_lost(request, error):
-                raise
-            wire = self.wire
-            async with self._finding:
-                await self._find_out()
-            # A server that breaks on every body of a wire has not read this one either.
-            unread = self.wire is not wire
-            if not unread and (known or not self.resends):
-                raise
-            if unread:
-                request.payload, request.key = None, self.new_key(request.seq_id)
-        return await self._send_by_rule(request)
 
     async def _send_by_rule(self, request: NumberedRequest) -> tuple[str, float]:
         """Make attempts as the known rule of the server allows."""
@@ -775,7 +971,9 @@ class TrainingQueue:
             await connection.send(delivery, delivery.make)
         finally:
             request.sent = request.sent or delivery.sent
-        reply = connection.conclude(delivery.make(), delivery)
+        reply = delivery.reply
+        if delivery.verdict is not ACCEPT or reply is None:
+            reply = connection.conclude(delivery.make, delivery)
         return delivery.request_id, reply.elapsed
 
     def _is_lost(self, request: NumberedRequest, error: BaseException) -> bool:
@@ -799,6 +997,7 @@ class TrainingQueue:
             return
         probe = self._number(None, 0, self._filler)
         probe.payload = self._filler(self.wire)
+        probe.seconds = max(FIND_OUT_SECONDS, 2 * min(self._slowest, SLOW_SECONDS))
         ids: list[str] = []
         for _ in range(2):
             try:
@@ -813,7 +1012,9 @@ class TrainingQueue:
                 server.use_seq(Seq.STRICT)
                 return
             except TinkerError as error:
-                if not ids and not self._is_lost(probe, error) and probe.seq_id == self._next - 1:
+                if self._is_lost(probe, error):
+                    self._holes.append(probe)
+                elif not ids and probe.seq_id == self._next - 1:
                     self._next = probe.seq_id  # refused: the number is free
                     if self.recorder is not None:
                         self.recorder.refused(probe)
@@ -821,9 +1022,9 @@ class TrainingQueue:
         if ids[0] == ids[1]:
             server.use_seq(Seq.ORDER if dialect.sorts else Seq.DEDUPE)
         else:
-            await self._find_out_late(ids[1])
+            await self._find_out_late(probe.seq_id, ids[1])
 
-    async def _find_out_late(self, request_id: str) -> None:
+    async def _find_out_late(self, seq_id: int, request_id: str) -> None:
         """See whether a repeat that was accepted is refused when its result is asked for."""
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -832,6 +1033,8 @@ class TrainingQueue:
             await wait_for(self.server, entry, api.FORWARD, request_id)
         except ConflictError:
             self.server.use_seq(Seq.LATE)
+            if self._gaps:
+                self._gaps[seq_id] = math.inf  # perhaps the first one was refused as well
             return
         except TinkerError:
             return
@@ -848,11 +1051,18 @@ class TrainingQueue:
         """Decide what becomes of the number of a failed request, and which error to show."""
         if request.call is not None:
             request.call.goes_on = False
-        if isinstance(error, ConflictError) and (self.resends or request.reached):
+        if isinstance(error, ConflictError) and self._note_conflict(request):
             # The server has the number, so it is neither used again nor filled.
             dialect = self.server.dialect
             if dialect is not None and dialect.repeats_answers:
                 return error
+            # A number that was refused before may have been used up by that; and after a question
+            # under a later number, a server may refuse every one below it.
+            reused = self._given_back == request.seq_id and not request.reached
+            if reused or request.probed:
+                request.reached = True
+                request.settle(False)
+                return _may_have_number(error, request)
             request.accepted = True
             if request.call is not None:
                 request.call.goes_on = True
@@ -863,7 +1073,7 @@ class TrainingQueue:
         if not self._is_lost(request, error):
             self._give_back(request)
             op = OPERATIONS[request.operation]
-            return self._with_proto_hint(self.server.missing(op, error) or error)
+            return self._with_wire_hint(request, self.server.missing(op, error) or error)
         if self.resends and isinstance(error, TinkerError):
             self._unsettled.append(request)
             error.hint = (
@@ -871,12 +1081,34 @@ class TrainingQueue:
                 "the next training request of this client, so do not submit it anew."
             )
             return error
+        dialect = self.server.dialect
+        found = dialect is not None and dialect.seq is not Seq.UNKNOWN
+        if not found:
+            self._holes.append(request)
         self._hold_back(request)
-        return _unsafe(error, request)
+        return _unsafe(error, request, found=found)
 
-    def _with_proto_hint(self, error: BaseException) -> BaseException:
-        """Name the missing extra when a server may take protobuf only."""
-        if (
+    def _note_conflict(self, request: NumberedRequest) -> bool:
+        """Note a 409; says whether it is about the number and not, say, about a taken name.
+
+        A server of unknown rule may mean either: the first time the number is used again, and a
+        second 409 to it shows that the server has it.
+        """
+        dialect = self.server.dialect
+        if self.resends or request.reached:
+            return True
+        again = self._conflicting == request.seq_id
+        self._conflicting = request.seq_id
+        return again and dialect is not None and dialect.seq is Seq.UNKNOWN
+
+    def _with_wire_hint(self, request: NumberedRequest, error: BaseException) -> BaseException:
+        """Say that a server takes neither wire, or name the extra that is missing for one."""
+        if request.unread and isinstance(error, APIStatusError):
+            error.hint = (
+                f"{self.server.base_url} takes training bodies in neither wire, protobuf or JSON; "
+                "check that it is a training server."
+            )
+        elif (
             isinstance(error, APIStatusError)
             and error.status_code in statuses.BODY_REFUSED
             and self.wire is Wire.JSON
@@ -904,7 +1136,7 @@ class TrainingQueue:
         if self.recorder is not None:
             self.recorder.refused(request)
         if request.seq_id == self._next - 1:
-            self._next = request.seq_id
+            self._next = self._given_back = request.seq_id
         elif request.call is None:
             pass  # a refused filler is not filled; `_fill_number` tells those behind it
         elif self._closed is None:
@@ -950,14 +1182,32 @@ class TrainingQueue:
                     request.task.cancel()
                 self._end(request.call, error=error)
 
+    async def _close_holes(self) -> None:
+        """Have lost requests sent again, once it is known that the server recognises repeats.
+
+        It may wait for their numbers. Nobody could tell whether they had arrived, and their callers
+        were told so.
+        """
+        async with self._finding:
+            await self._find_out()
+        dialect = self.server.dialect
+        if dialect is None or dialect.seq is Seq.UNKNOWN:
+            return
+        if dialect.repeats_answers:
+            lost = sorted(self._holes, key=lambda request: request.seq_id)
+            self._unsettled.extendleft(reversed(lost))
+        self._holes = []
+
     async def _settle_lost(self) -> None:
         """Send requests again whose answer was lost, before anything new leaves."""
         while self._unsettled:
             request = self._unsettled[0]
             try:
                 await self._deliver(request)
-            except APIResponseValidationError:
-                pass  # the server has it, and nobody waits for its answer any more
+            except APIResponseValidationError as error:
+                if is_page(error.body):
+                    raise  # a gateway's page: whether the server has it is still not known
+                # Else the server has it, and nobody waits for its answer any more.
             except (APIConnectionError, APIStatusError) as error:
                 if self._is_lost(request, error) or is_passing(error):
                     raise
@@ -977,7 +1227,9 @@ class TrainingQueue:
 
     def _abandon(self, call: QueuedCall) -> None:
         """Stop polling for a call nobody waits for; its requests go on."""
-        self._settle_timer(call)
+        if call.timer is not None:
+            call.timer.cancel()
+            call.timer = None
         self.server.in_flight.discard(call.entry)
         for request in call.requests:
             if request.polling and request.task is not None:
@@ -985,15 +1237,12 @@ class TrainingQueue:
         if self._woken is not None:
             self._woken.set()
 
-    def _settle_timer(self, call: QueuedCall) -> None:
-        if call.timer is not None:
-            call.timer.cancel()
-            call.timer = None
-
     def _end(
         self, call: QueuedCall, *, value: Any = None, error: BaseException | None = None
     ) -> None:
-        self._settle_timer(call)
+        if call.timer is not None:
+            call.timer.cancel()
+            call.timer = None
         self.server.in_flight.discard(call.entry)
         if error is None:
             call.result.settle(value)
@@ -1045,10 +1294,32 @@ class _GiveUp:
         return str(self._call.entry.snapshot(self._queue.server.runtime.time()))
 
 
+def _hides_effect(error: TinkerError) -> bool:
+    """Whether an error at a poll says nothing about the request that was asked for."""
+    if isinstance(error, APIStatusError):
+        return error.status_code not in statuses.ABOUT_THE_REQUEST
+    return isinstance(error, APIResponseValidationError)
+
+
 def _context(made: TinkerError, error: BaseException, hint: str) -> TinkerError:
     if isinstance(error, TinkerError):
         made.with_context(operation=error.operation, attempts=error.attempts, elapsed=error.elapsed)
     return made.with_context(hint=hint)
+
+
+def _refused_late(error: TinkerError, request: NumberedRequest) -> TinkerError:
+    """The error for a request that was accepted and refused when its result was asked for."""
+    if request.reached or not request.sent:
+        return _has_number(error, request)
+    return _context(
+        UnsafeToRetryError(
+            f"The server accepted seq_id {request.seq_id}, and refused it when its result was "
+            f"asked for ({error.message}). No answer was lost on the way here."
+        ),
+        error,
+        "Compare log-probabilities with what you expect, or load the last checkpoint into a new "
+        "training client.",
+    )
 
 
 def _has_number(error: TinkerError, request: NumberedRequest) -> TinkerError:
@@ -1063,17 +1334,36 @@ def _has_number(error: TinkerError, request: NumberedRequest) -> TinkerError:
     )
 
 
-def _unsafe(error: BaseException, request: NumberedRequest) -> TinkerError:
-    """The error for a request that may have taken effect and must not be sent again."""
-    why = error.message if isinstance(error, TinkerError) else repr(error)
+def _may_have_number(error: TinkerError, request: NumberedRequest) -> TinkerError:
+    """The error for a request whose number is known to the server, perhaps by another request."""
     return _context(
         UnsafeToRetryError(
-            f"The answer to seq_id {request.seq_id} was lost ({why}). This server does not "
-            "recognise repeated requests, so it was not sent again: it may or may not have taken "
-            "effect."
+            f"The server says that it has seq_id {request.seq_id} already, and does not show an "
+            "answer to it. It may or may not have taken effect."
         ),
         error,
         "Load the last checkpoint and go on from there, or accept that one step may be lost.",
+    )
+
+
+def _unsafe(error: BaseException, request: NumberedRequest, *, found: bool) -> TinkerError:
+    """The error for a request that may have taken effect and must not be sent again."""
+    why = error.message if isinstance(error, TinkerError) else repr(error)
+    rule = "does not recognise repeated requests"
+    hint = "Load the last checkpoint and go on from there, or accept that one step may be lost."
+    if not found:
+        rule = "did not show whether it recognises repeated requests"
+        hint = (
+            "Load the last checkpoint and go on from there, or go on as it is. Do not submit it "
+            "anew: it is sent again, with its number, if the server turns out to recognise it."
+        )
+    return _context(
+        UnsafeToRetryError(
+            f"The answer to seq_id {request.seq_id} was lost ({why}). This server {rule}, so it "
+            "was not sent again: it may or may not have taken effect."
+        ),
+        error,
+        hint,
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping
+import contextvars
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinker_api import operations as api
@@ -15,7 +16,6 @@ from tinker_ext._transport import RetryRule
 from tinker_ext._transport.events import SessionEnded
 from tinker_ext._version import __version__
 from tinker_ext._wire.dialect import Ability
-from tinker_ext.core.deadline import allowed_seconds, chosen_seconds
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry, PendingOperation
 from tinker_ext.core.once import Shared
@@ -24,12 +24,67 @@ from tinker_ext.core.sample_pool import SamplePool
 from tinker_ext.core.server import SDK_VERSION, Server, prepare
 from tinker_ext.core.session import Session, SessionOptions
 from tinker_ext.core.training_queue import TrainingQueue
-from tinker_ext.errors import APIError, ClientClosedError, DeadlineExceededError, TinkerError
+from tinker_ext.errors import (
+    APIError,
+    ClientClosedError,
+    DeadlineExceededError,
+    InvalidInputError,
+    TinkerError,
+)
 from tinker_ext.observe.watchers import Watchers
 
 if TYPE_CHECKING:
     from tinker_ext.fleet import Member
     from tinker_ext.journal import Journal
+
+
+_override: contextvars.ContextVar[float | None] = contextvars.ContextVar(
+    "tinker_ext_deadline", default=None
+)
+
+
+@contextlib.contextmanager
+def deadline(seconds: float) -> Iterator[None]:
+    """Give every operation started inside the block this many seconds.
+
+    Args:
+        seconds: Time from the call to the result. It replaces `Config.operation_deadline`.
+
+    Raises:
+        InvalidInputError: Not a number of more than 0.
+
+    Example:
+        >>> with deadline(30.0):
+        ...     allowed_seconds(7200.0)
+        30.0
+    """
+    token = _override.set(_positive(seconds))
+    try:
+        yield
+    finally:
+        _override.reset(token)
+
+
+def _positive(seconds: Any) -> float:
+    try:
+        if isinstance(seconds, str) or not seconds > 0:
+            raise ValueError
+        return float(seconds)
+    except (TypeError, ValueError, OverflowError):
+        shown = str(seconds) if isinstance(seconds, float) else f"{seconds!r:.50}"
+        raise InvalidInputError(f"deadline must be more than 0 seconds, got {shown}.") from None
+
+
+def chosen_seconds() -> float | None:
+    """What `deadline(seconds)` says here; None outside of it."""
+    return _override.get()
+
+
+def allowed_seconds(configured: float) -> float:
+    """Seconds an operation started now may take, given the configured value."""
+    seconds = _override.get()
+    return configured if seconds is None else seconds
+
 
 T = TypeVar("T")
 
@@ -181,7 +236,7 @@ class Workspace:
             The reply, or for an operation with a future its result.
         """
         dialect = await self.server.ready()
-        if not dialect.can(Ability.ACCESS_SCOPES):
+        if Ability.ACCESS_SCOPES not in dialect.abilities:
             known = {field.name for field in op.query_fields}
             arguments = {
                 name: value
@@ -245,7 +300,7 @@ class Workspace:
 
     async def _ask_dynamic(self) -> Mapping[str, Any]:
         dialect = await self.server.ready()
-        if not dialect.can(Ability.DYNAMIC_CONFIG):
+        if Ability.DYNAMIC_CONFIG not in dialect.abilities:
             return {}
         try:
             reply = await self.server.call(api.GET_CLIENT_DYNAMIC_CONFIG, sdk_version=SDK_VERSION)

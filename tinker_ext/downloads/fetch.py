@@ -7,25 +7,195 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
+import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import Any
 
 import attrs
 import httpx
 
-from tinker_ext.downloads.part import Part, Version, alone, validator_of
+from tinker_ext._transport.retry import ACCEPT, Retry, Verdict, run_blocking
 from tinker_ext.errors import TEMPORARY_STATUSES, DownloadError
 from tinker_ext.tls import client_context
+
+STRONG_SECONDS = 60
+"""A Last-Modified this much older than its reply names one version (RFC 9110 §8.8.2.2)."""
+_OPENINGS = 10
+
+
+@attrs.frozen
+class Version:
+    """Which file of the server bytes are of.
+
+    Attributes:
+        validator: What the server compares: a strong ETag or a Last-Modified that is as good.
+        total: Bytes of the whole file.
+        sha256: Its digest in hex, where the server tells it.
+    """
+
+    validator: str
+    total: int | None = None
+    sha256: str | None = None
+
+    @classmethod
+    def read(cls, notes: Path) -> Version | None:
+        """What was noted, or None when that is not there or damaged."""
+        try:
+            fields: Any = json.loads(notes.read_text(encoding="utf-8"))
+            version = cls(fields["validator"], fields["total"], fields["sha256"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return version if version._is_sound() else None
+
+    def write(self, notes: Path) -> None:
+        """Note it, all or nothing."""
+        draft = notes.with_name(notes.name + ".new")
+        draft.write_text(json.dumps(attrs.asdict(self)), encoding="utf-8")
+        os.replace(draft, notes)
+
+    def _is_sound(self) -> bool:
+        text = self.validator
+        return (
+            isinstance(text, str)
+            and _is_strong(text)
+            and (self.total is None or (type(self.total) is int and self.total >= 0))
+            and (self.sha256 is None or isinstance(self.sha256, str))
+        )
+
+
+def _is_strong(validator: str) -> bool:
+    """Whether it can be sent back in a header, and names one version."""
+    text = validator
+    return text.isascii() and text.isprintable() and bool(text) and not text.startswith("W/")
+
+
+def validator_of(headers: httpx.Headers) -> str | None:
+    """What tells this version of a file from every other; None when nothing does.
+
+    RFC 9110 §13.1.5: neither a weak ETag nor a date that is too new may join two halves.
+    """
+    etag = headers.get("etag")
+    if etag is not None:
+        return str(etag) if _is_strong(etag) else None
+    modified = headers.get("last-modified")
+    try:
+        age = parsedate_to_datetime(headers["date"]) - parsedate_to_datetime(modified or "")
+        return modified if age.total_seconds() >= STRONG_SECONDS else None
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
+@attrs.define
+class Part:
+    """The unfinished file of one target.
+
+    Attributes:
+        path: Its bytes.
+        version: Which file they are of; None when that cannot be proved later.
+    """
+
+    path: Path
+    version: Version | None = None
+
+    @classmethod
+    def of(cls, target: Path) -> Part:
+        """The one beside a target, continued where it can be."""
+        part = cls(target.with_name(target.name + ".part"))
+        part.version = Version.read(part._notes)
+        version, size = part.version, part.size
+        if version is None or (version.total is not None and size > version.total):
+            part.discard()
+        return part
+
+    @property
+    def _notes(self) -> Path:
+        return self.path.with_name(self.path.name + ".json")
+
+    @property
+    def size(self) -> int:
+        """Bytes that are there."""
+        try:
+            return self.path.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def begin(self, version: Version | None) -> None:
+        """Start over, with the bytes of a version that follow."""
+        self.discard()
+        self.version = version
+        if version is not None:
+            version.write(self._notes)
+
+    def discard(self) -> None:
+        """Forget the bytes, and what they are of."""
+        self.path.unlink(missing_ok=True)
+        self._notes.unlink(missing_ok=True)
+        self.version = None
+
+    def finish(self, target: Path) -> None:
+        """Give the bytes the target's name, when they are on the disk."""
+        with self.path.open("ab") as file:
+            os.fsync(file.fileno())
+        os.replace(self.path, target)
+        self.discard()
+
+
+@contextlib.contextmanager
+def alone(target: Path) -> Iterator[None]:
+    """Hold off everybody else who would work on a target.
+
+    Raises:
+        DownloadError: Somebody does already.
+    """
+    try:
+        import fcntl
+    except ImportError:  # not on this system: two programs must then not share a target
+        yield
+        return
+    path = target.with_name(target.name + ".part.lock")
+    for _ in range(_OPENINGS):
+        held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                break
+            # Whoever had it before takes its name away when done.
+            if _has_name(held, path):
+                try:
+                    yield
+                finally:
+                    path.unlink(missing_ok=True)
+                return
+        finally:
+            os.close(held)
+    raise DownloadError(
+        f"{target} is being downloaded by somebody else; wait for that, or choose another place"
+    )
+
+
+def _has_name(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+
 
 Progress = Callable[[int, int | None], None]
 
 BLOCK_BYTES = 1 << 18
 REDIRECTS = 5
-CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)$")
+FIRST_DELAY, LONGEST_DELAY, LONGEST_NAMED_DELAY = 0.1, 5.0, 60.0
+# Larger numbers than 64 bits hold are not sizes of files.
+CONTENT_RANGE = re.compile(r"bytes (?:([0-9]{1,18})-([0-9]{1,18})|\*)/([0-9]{1,18}|\*)$")
 _DIGEST = re.compile(r"sha-256=:?([A-Za-z0-9+/]+=*):?", re.IGNORECASE)
 
 
@@ -37,38 +207,13 @@ class FetchLimits:
         max_bytes: largest file accepted.
         total_seconds: time for the whole file, retries included.
         stall_seconds: time without a byte before the connection counts as dead.
-        attempts: connections tried in a row without any new byte.
+        attempts: connections tried in a row without any new byte; also how often it may start over.
     """
 
     max_bytes: int = 1 << 38
     total_seconds: float = 6 * 3600.0
     stall_seconds: float = 60.0
     attempts: int = 6
-
-
-@attrs.define
-class RetryPolicy:
-    """Whether a download that broke off is taken up again, and after how long.
-
-    It only decides: new bytes start the count anew, so that a line that is cut again and again
-    still ends. The caller waits.
-    """
-
-    limits: FetchLimits
-    fruitless: int = 0
-
-    def next_delay(self, *, gained: bool, asked: float | None = None) -> float | None:
-        """Seconds to wait before the next attempt; None to give up.
-
-        Args:
-            gained: Whether the last attempt brought new bytes.
-            asked: Delay that the server named.
-        """
-        self.fruitless = 1 if gained else self.fruitless + 1
-        if self.fruitless >= self.limits.attempts:
-            return None
-        own = min(0.1 * 2.0 ** (self.fruitless - 1), 5.0)
-        return own if asked is None else max(own, min(asked, 60.0))
 
 
 class _Interrupted(Exception):
@@ -93,26 +238,53 @@ class _Download:
     progress: Progress
     deadline: float
 
+    # What the last attempt came to.
+    verdict: Verdict = ACCEPT
+    fruitless: int = 0
+    """Attempts in a row without a new byte; a line that is cut again and again still ends."""
+    restarts: int = 0
+    """How often bytes were thrown away; a server that makes us do so in turn would never end."""
+    reason: str = ""
+
     def run(self) -> None:
         """Connect until the file is whole."""
-        policy = RetryPolicy(self.limits)
-        while True:
-            before = self.part.size
-            try:
-                return self._attempt()
-            except (httpx.TransportError, _Interrupted) as error:
-                reason = str(error) or type(error).__name__
-                asked = error.asked if isinstance(error, _Interrupted) else None
+        run_blocking(self, self._try)
+        if isinstance(self.verdict, Retry):
             if self._left() <= 0:
                 raise self._out_of_time()
-            delay = policy.next_delay(gained=self.part.size > before, asked=asked)
-            if delay is None:
-                raise DownloadError(
-                    f"the download of {_place(self.url)} stopped at {self.part.size} bytes "
-                    f"({reason}) and got no further in {policy.fruitless} attempts; run it again "
-                    "to continue from there"
-                )
-            time.sleep(min(delay, max(0.0, self._left())))
+            raise DownloadError(
+                f"the download of {_place(self.url)} stopped at {self.part.size} bytes "
+                f"({self.reason}) and got no further in {self._in_vain} attempts; run it again "
+                "to continue from there"
+            )
+
+    def _try(self) -> None:
+        before = self.part.size
+        try:
+            self._attempt()
+            self.verdict = ACCEPT
+        except (httpx.TransportError, _Interrupted) as error:
+            self.reason = str(error) or type(error).__name__
+            self.fruitless = 1 if self.part.size > before else self.fruitless + 1
+            delay = min(FIRST_DELAY * 2.0 ** (self._in_vain - 1), LONGEST_DELAY)
+            if isinstance(error, _Interrupted) and error.asked is not None:
+                delay = max(delay, min(error.asked, LONGEST_NAMED_DELAY))
+            self.verdict = Retry(delay, "connection")
+
+    def delay(self) -> float | None:
+        """Seconds to wait before the next attempt; None when the time is over."""
+        left = self._left()
+        if not isinstance(self.verdict, Retry) or left <= 0:
+            return None
+        return min(self.verdict.delay, left)
+
+    def exhausted(self) -> bool:
+        """Whether as many attempts as allowed brought nothing new, or nothing that could stay."""
+        return self._in_vain >= self.limits.attempts
+
+    @property
+    def _in_vain(self) -> int:
+        return max(self.fruitless, self.restarts)
 
     def _attempt(self) -> None:
         headers = {"Accept-Encoding": "identity"}
@@ -130,6 +302,7 @@ class _Download:
             if status == 206:
                 self._check_range(response, have)
             elif status == 200:
+                self.restarts += have > 0
                 have = 0
                 validator = validator_of(response.headers)
                 told = _told_digest(response.headers)
@@ -162,6 +335,7 @@ class _Download:
 
     def _start_over(self, why: str) -> None:
         self.part.discard()
+        self.restarts += 1
         raise _Interrupted(f"{why}, so it is fetched from its start")
 
     def _receive(self, response: httpx.Response, have: int) -> None:

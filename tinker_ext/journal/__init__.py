@@ -5,8 +5,7 @@ It holds no credential and no training data: ids, numbers, digests, paths and sm
 """
 
 from tinker_ext.journal.file import VERSION, JournalError, JournalFile
-from tinker_ext.journal.journal import Journal
-from tinker_ext.journal.state import Checkpoint, Kept, Life, State
+from tinker_ext.journal.journal import Checkpoint, Journal, RecordedRequest, State, TrainedModel
 
 __all__ = [
     "VERSION",
@@ -14,7 +13,7 @@ __all__ = [
     "Journal",
     "JournalError",
     "JournalFile",
-    "Kept",
-    "Life",
+    "RecordedRequest",
     "State",
+    "TrainedModel",
 ]

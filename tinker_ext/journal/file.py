@@ -163,6 +163,8 @@ class JournalFile:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, repair: bool = False) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise JournalError(f"A journal needs the path of its file, not {path!r}.")
         self.path = Path(path)
         self.repaired = False
         """Whether a torn line was cut off now or in an earlier life."""

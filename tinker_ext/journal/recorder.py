@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -19,10 +20,10 @@ from tinker_ext.core.in_flight import Entry
 from tinker_ext.core.loop import OFFLOAD_BYTES
 from tinker_ext.core.polling import wait_for
 from tinker_ext.core.server import Server
-from tinker_ext.core.training_queue import NumberedRequest
+from tinker_ext.core.training_queue import NumberedRequest, QueuedCall
+from tinker_ext.errors import InvalidInputError
 from tinker_ext.journal.file import JournalError
-from tinker_ext.journal.journal import Journal
-from tinker_ext.journal.state import FILLER
+from tinker_ext.journal.journal import CHANGING, FILLER, Journal
 from tinker_ext.types.outputs import ForwardBackwardOutput
 
 log = logging.getLogger("tinker_ext")
@@ -50,6 +51,7 @@ class Recorder:
         self._new: set[int] = set()
         self._live: set[LightFuture[Any]] = set()
         self._failed: BaseException | None = None
+        self._cancelled: list[QueuedCall] = []
         self._broken: JournalError | None = None
 
     # -- what happens now ------------------------------------------------------------------
@@ -137,25 +139,39 @@ class Recorder:
 
     # -- the end of a step -----------------------------------------------------------------
 
-    def follow(self, result: LightFuture[Any]) -> None:
+    def follow(self, call: QueuedCall) -> None:
         """Count a call as part of the step under way."""
-        self._live.add(result)
-        result.add_done_callback(self._ended)
+        self._live.add(call.result)
+        call.result.add_done_callback(partial(self._ended, call))
 
-    def _ended(self, result: LightFuture[Any]) -> None:
+    def _ended(self, call: QueuedCall, result: LightFuture[Any]) -> None:
         self._live.discard(result)
         if not result.cancelled():
             self._failed = self._failed or result.exception(0)
+        elif not call.dropped and call.entry.operation in CHANGING:
+            self._cancelled.append(call)
 
     async def settle(self) -> None:
-        """Wait until every call of the step has ended; raises the first error among them."""
+        """Wait until every call of the step has ended; raises the first error among them.
+
+        A call that was cancelled after it had left takes effect all the same. One that never left
+        is missing: a step without it is not the step that a later process would repeat.
+        """
         while self._live:
             await asyncio.wait([asyncio.ensure_future(_ends(one)) for one in tuple(self._live)])
+        if self._failed is not None:
+            raise self._failed
+        missing = [call.entry.operation for call in self._cancelled if not call.requests]
+        if missing:
+            raise InvalidInputError(
+                f"This step is not complete: {', '.join(missing)} was cancelled before it was sent."
+            ).with_context(
+                hint="Leave the Run and open it again: then the step is done again, and what was "
+                "sent of it does not take effect twice."
+            )
         self._new.clear()
         self._values.clear()
-        failed, self._failed = self._failed, None
-        if failed is not None:
-            raise failed
+        self._cancelled.clear()
 
     # -- after a crash ---------------------------------------------------------------------
 

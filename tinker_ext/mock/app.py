@@ -113,8 +113,8 @@ class App:
             return
         except HttpError as error:
             refused = Response.error(error)
-            await send_response(send, refused)
             self._log(started, request, refused.status, len(refused.body))
+            await send_response(send, refused)
             return
         control = request.path.startswith("/_mock/")
         chosen = (
@@ -135,10 +135,12 @@ class App:
             response = await strike_after(chosen, response, connection)
             if response is not None:
                 status, size = response.status, len(response.body)
-                await send_response(send, response)
         finally:
+            # Before the reply leaves, so that whoever has it finds it in the log.
             if not control:
                 self._log(started, request, 0 if connection.cut else status, size, kinds)
+        if response is not None:
+            await send_response(send, response)
 
     def _log(
         self,

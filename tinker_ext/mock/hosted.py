@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 COOKBOOK = "https://github.com/thinking-machines-lab/tinker-cookbook"
+SDK = "https://github.com/thinking-machines-lab/tinker/blob/d595dc2"
 
 
 @attrs.frozen
@@ -56,23 +57,23 @@ RULES = (
     Rule(
         "lora_cap",
         "models beyond those that fit wait as paused_rate_limit, reason "
-        '"concurrent LoRA rate limit hit"',
+        '"concurrent LoRA rate limit hit"; reported of samples, and how many fit is ours',
         f"{COOKBOOK}/issues/55 (2025-12-11)",
     ),
     Rule(
         "strict_fields",
         "fields of the other era, or unknown ones, are 422 'Extra inputs are not permitted'",
-        "request models of the official SDK 0.4.1 and 0.36.0 forbid extra fields",
+        f"{SDK}/src/tinker/_models.py (StrictBase, of which every request model is one)",
     ),
     Rule(
         "accepted",
-        "what is created answers 201 and a future 202, not 200",
-        "TuFT 0.2.2, written against the service, does so; the official SDKs take any 2xx",
+        "a future answers 202, not 200; that what is created answers 201 is as in TuFT 0.2.2",
+        f"{SDK}/tests/test_proto_request_conv.py (the server of the SDK's own tests)",
     ),
     Rule(
         "undeclared",
         "client/config does not say what a repeated seq_id means",
-        "fields of ClientConfigResponse in the official SDK 0.36.0",
+        f"{SDK}/src/tinker/types/client_config_response.py (its fields)",
     ),
 )
 

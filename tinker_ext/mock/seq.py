@@ -36,6 +36,8 @@ class Sequencer(Generic[T]):
         self.any_body = any_body
         self.expected = 1
         self.seen: dict[int, Seen] = {}
+        self.kept: set[int] = set()
+        """Numbers of operations that a `late` server refused before it was their turn."""
         self._held: dict[int, list[T]] = {}
 
     def knows(self, seq: int | None) -> bool:
@@ -44,10 +46,13 @@ class Sequencer(Generic[T]):
 
     def late_conflict(self, seq: int | None) -> str | None:
         """Return why a `late` server refuses an accepted operation when it is polled."""
-        seen = self.seen.get(seq) if seq is not None and self.profile == "late" else None
-        if seen is None:
+        if seq is None or self.profile != "late":
             return None
-        seen.attempts += 1
+        seen = self.seen.get(seq)
+        if seen is not None:
+            seen.attempts += 1
+        elif not (seq > self.expected and self.expected in self.kept):
+            return None
         return f"Sequence conflict: expected {self.expected}, got {seq}."
 
     def repeat(self, seq: int | None, digest: str) -> str | None:
@@ -106,12 +111,14 @@ class Sequencer(Generic[T]):
         return {
             "expected": self.expected,
             "seen": {str(n): attrs.astuple(s) for n, s in self.seen.items()},
+            "kept": sorted(self.kept),
         }
 
     def restore(self, record: dict[str, Any]) -> None:
         """Take over a snapshot."""
         self.expected = record["expected"]
         self.seen = {int(n): Seen(*s) for n, s in record["seen"].items()}
+        self.kept = set(record.get("kept", ()))
 
     def _drain(self) -> list[T]:
         ready: list[T] = []

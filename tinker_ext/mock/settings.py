@@ -97,7 +97,8 @@ class Settings:
         seq: What a repeated or early seq_id means: `dedupe` answers a repeat with the first
             request id (another body is a 409), `strict` answers 409, `ignore` trains again,
             `gap` is `dedupe` that waits for missing numbers for ever, `late` accepts the repeat
-            and answers its poll with 409, as TuFT does.
+            and answers its poll with 409, and does not use up the number of a load that fails, as
+            TuFT does.
         declared: Whether client/config says which of these it is, which no other server does.
         created_statuses: Answer 201 to what is created and 202 to futures instead of 200.
         load_first: Refuse load_weights unless it is a model's first request.

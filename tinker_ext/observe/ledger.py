@@ -46,13 +46,16 @@ class Budget:
 
 
 @attrs.frozen
-class _Account:
+class Account:
+    """Tokens and their cost; `priced` unless one of them had no price."""
+
     tokens: Tokens = attrs.field(factory=Tokens)
     cost: float = 0.0
     priced: bool = True
 
-    def plus(self, tokens: Tokens, cost: float | None) -> _Account:
-        return _Account(
+    def plus(self, tokens: Tokens, cost: float | None) -> Account:
+        """The sum of both."""
+        return Account(
             self.tokens + tokens, self.cost + (cost or 0.0), self.priced and cost is not None
         )
 
@@ -88,8 +91,8 @@ class Ledger:
                 "A budget of money needs a price table: pass prices='prices.toml'."
             )
         self._lock = forks.lock()
-        self._used = _Account()
-        self._held = _Account()
+        self._used = Account()
+        self._held = Account()
 
     @property
     def used(self) -> Tokens:
@@ -147,7 +150,7 @@ class Ledger:
         return cost
 
     def _check(
-        self, would: _Account, taken: _Account, more: Tokens, cost: float | None, operation: str
+        self, would: Account, taken: Account, more: Tokens, cost: float | None, operation: str
     ) -> None:
         limits = (
             ("tokens", would.tokens.total, taken.tokens.total, more.total),
@@ -171,7 +174,7 @@ class Ledger:
         cost = None if self.prices is None else self.prices.cost(used, hold.model)
         with self._lock:
             held = self._held
-            self._held = _Account(held.tokens - hold.tokens, held.cost - (hold.cost or 0.0))
+            self._held = Account(held.tokens - hold.tokens, held.cost - (hold.cost or 0.0))
             if used:
                 self._used = self._used.plus(used, cost)
 

@@ -19,6 +19,9 @@ FILE_SUFFIXES = (".jsonl", ".ndjson", ".json", ".log", ".txt")
 VERSION = 1
 """Of the format; a line that says another one may mean something else."""
 
+KINDS = ("server", "queue", "network", "us")
+"""What the seconds of a `time` line went to."""
+
 
 class RunLog:
     """Appends lines to a run log; safe from any thread and from several processes.

@@ -20,7 +20,7 @@ from tinker_ext._transport.events import (
     RequestStarted,
     RetryScheduled,
 )
-from tinker_ext.observe.run_log import RunLog
+from tinker_ext.observe.run_log import KINDS, RunLog
 
 if TYPE_CHECKING:
     from tinker_ext.observe.watchers import Call
@@ -35,7 +35,6 @@ TIME_SECONDS = 10.0
 """How often calls are looked at; how often they are written with news, and without; how often the
 time is."""
 
-KINDS = ("server", "queue", "network", "us")
 REFUSALS = ("402", "429")
 
 

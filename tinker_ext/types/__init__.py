@@ -171,11 +171,20 @@ if TYPE_CHECKING:
         LossFnOutput,
     )
     from tinker_ext.types.requests import (
+        BillingEventInfo,
+        ClientSessionFinishReason,
         ForwardBackwardInput,
         ForwardBackwardRequest,
         ForwardRequest,
+        FutureCompletion,
+        FutureRetrieveResponse,
         OptimStepRequest,
         SampleRequest,
+        SearchOwner,
+        SessionFailedReason,
+        SessionStatus,
+        SessionStatusQuery,
+        TelemetryEvent,
     )
     from tinker_ext.types.sampling import (
         PromptAltTokens,
@@ -186,17 +195,6 @@ if TYPE_CHECKING:
     )
     from tinker_ext.types.tensor_data import (
         TensorData,
-    )
-    from tinker_ext.types.unions import (
-        BillingEventInfo,
-        ClientSessionFinishReason,
-        FutureCompletion,
-        FutureRetrieveResponse,
-        SearchOwner,
-        SessionFailedReason,
-        SessionStatus,
-        SessionStatusQuery,
-        TelemetryEvent,
     )
 
 # Module → the names it holds, separated by white space.
@@ -224,15 +222,13 @@ _HOMES = {
     "tinker_ext.types.requests": """
         ForwardBackwardInput ForwardBackwardRequest ForwardRequest OptimStepRequest
         SampleRequest
+        BillingEventInfo ClientSessionFinishReason FutureCompletion FutureRetrieveResponse
+        SearchOwner SessionFailedReason SessionStatus SessionStatusQuery TelemetryEvent
     """,
     "tinker_ext.types.sampling": """
         PromptAltTokens SampleResponse SampledSequence SamplingParams TopkLogprobs
     """,
     "tinker_ext.types.tensor_data": "TensorData",
-    "tinker_ext.types.unions": """
-        BillingEventInfo ClientSessionFinishReason FutureCompletion FutureRetrieveResponse
-        SearchOwner SessionFailedReason SessionStatus SessionStatusQuery TelemetryEvent
-    """,
     "tinker_api.models": """
         AccessibleSearchOwner ActiveSessionStatusQuery AuditLogEntry AuditLogResponse
         AuthTokenResponse BillingUsageEvent BillingUsageResponse BillingUsageSession

@@ -14,6 +14,7 @@ from tinker_ext.types.chunks import (
     ModelInputChunk,
     Tokens,
     chunk_from_dict,
+    text_chunk,
 )
 
 
@@ -73,7 +74,7 @@ class ModelInput:
     def from_ints(cls, tokens: Tokens) -> Self:
         """One text chunk with these token ids."""
         made = cls.__new__(cls)  # batches are made of these: nothing is left to check
-        object.__setattr__(made, "chunks", [EncodedTextChunk(tokens=tokens)])
+        _put_chunks(made, [text_chunk(tokens)])
         return made
 
     @classmethod
@@ -144,3 +145,6 @@ class ModelInput:
 
     def __hash__(self) -> int:
         return hash(tuple(self.chunks))
+
+
+_put_chunks = ModelInput.__dict__["chunks"].__set__

@@ -9,8 +9,7 @@ import attrs
 from tinker_api import models
 
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.types.numbers import finite, integer_field, number_field, whole
-from tinker_ext.types.records import Record, follow
+from tinker_ext.types.records import Record, finite, follow, integer_field, number_field, whole
 
 
 def _tag(name: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Records that follow the document: a field that the document adds is accepted and sent.
+"""Records that follow the document, and the fields that check the numbers in them.
+
+A field that the document adds is accepted and sent.
 
 A public class is made from its generated definition:
 
@@ -12,6 +14,7 @@ document's types and defaults. What is sent and what is left out is up to the de
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -87,3 +90,75 @@ def _check(row: Field) -> Callable[[Any, Any, Any], None]:
             raise InvalidInputError(f"{error}.") from None
 
     return check
+
+
+# -- numbers: the exact type of what the user gave, or what is wrong with it -------------------
+
+# What 64 bits hold, with or without a sign; JSON writers carry no more.
+_LEAST, _MOST = -(2**63), 2**64 - 1
+
+
+def whole(name: str, *, least: int = _LEAST) -> Callable[[Any], int]:
+    """A converter to int that refuses fractions, booleans, text and values below `least`."""
+
+    def convert(value: Any) -> int:
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            if isinstance(value, float) and value.is_integer():
+                return convert(int(value))
+            raise InvalidInputError(f"{name} must be a whole number, not {value!r}.")
+        number = int(value)
+        if number < least:
+            raise InvalidInputError(f"{name} must be at least {least}, got {number}.")
+        if number > _MOST:
+            raise InvalidInputError(f"{name} must be at most {_MOST}, got {number}.")
+        return number
+
+    return convert
+
+
+def optional_integer(name: str, *, least: int = _LEAST) -> Callable[[Any], int | None]:
+    """Like `whole`, but None stays None."""
+    convert = whole(name, least=least)
+    return lambda value: None if value is None else convert(value)
+
+
+def finite(
+    name: str, *, least: float | None = None, most: float | None = None, below: float | None = None
+) -> Callable[[Any], float]:
+    """A converter that keeps finite numbers inside the given bounds and refuses the rest."""
+
+    def convert(value: Any) -> float:
+        if isinstance(value, (bool, str, bytes)) or not (
+            hasattr(value, "__float__") or hasattr(value, "__index__")
+        ):
+            raise InvalidInputError(f"{name} must be a number, not {value!r}.")
+        number = value if isinstance(value, (int, float)) else float(value)
+        if not math.isfinite(number):
+            raise InvalidInputError(f"{name} must be finite, got {number}.")
+        if least is not None and number < least:
+            raise InvalidInputError(f"{name} must be at least {least}, got {number}.")
+        if most is not None and number > most:
+            raise InvalidInputError(f"{name} must be at most {most}, got {number}.")
+        if below is not None and number >= below:
+            raise InvalidInputError(f"{name} must be below {below}, got {number}.")
+        return number
+
+    return convert
+
+
+def number_field(
+    name: str,
+    default: float,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+) -> Any:
+    """An attrs field with a default that holds a number checked by `finite`."""
+    return attrs.field(default=default, converter=finite(name, least=least, most=most, below=below))
+
+
+def integer_field(name: str, default: int | None, *, least: int = _LEAST) -> Any:
+    """An attrs field with a default that holds a whole number; None only if that is the default."""
+    make = optional_integer if default is None else whole
+    return attrs.field(default=default, converter=make(name, least=least))

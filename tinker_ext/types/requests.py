@@ -1,19 +1,99 @@
-"""Requests whose content is made of the types written by hand (the others are generated)."""
+"""Requests made of types written by hand, and names for the unions of generated records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Literal, TypeAlias, Union
 
 import attrs
+from tinker_api.models import (
+    AccessibleSearchOwner,
+    ActiveSessionStatusQuery,
+    CancelledSessionStatusQuery,
+    CheckpointBillingEvent,
+    ClientFinishedSessionStatusQuery,
+    ClientSessionFinished,
+    ClientSessionFinishErrored,
+    ClientSessionFinishInterrupted,
+    ClientSessionFinishSuccess,
+    CreateModelResponse,
+    FailedSessionStatusQuery,
+    FutureFailed,
+    FutureFinished,
+    GenericEvent,
+    LoadWeightsResponse,
+    OptimStepResponse,
+    OwnSearchOwner,
+    RequestFailedResponse,
+    SamplingPrefillBillingEvent,
+    SamplingSampleBillingEvent,
+    SaveWeightsExternalResponse,
+    SessionActive,
+    SessionCancelled,
+    SessionEndEvent,
+    SessionFailed,
+    SessionFailedRequestReason,
+    SessionFailedSamplingSessionReason,
+    SessionFailedTrainingRunReason,
+    SessionStartEvent,
+    StorageBillingEvent,
+    TrainingBillingEvent,
+    TryAgainResponse,
+    UnhandledExceptionEvent,
+    UnloadModelResponse,
+    UserSearchOwner,
+)
 
 from tinker_ext.errors import InvalidInputError
+from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse, SaveWeightsResponse
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.enums import LossFnType, ModelID
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.optimizer import OptimParams
+from tinker_ext.types.outputs import ForwardBackwardOutput
 from tinker_ext.types.sampling import SamplingParams
 from tinker_ext.types.tensor_data import TensorData
+
+# ruff: noqa: UP007 - users read the members of these aliases with typing.get_args
+BillingEventInfo: TypeAlias = Union[
+    TrainingBillingEvent,
+    SamplingPrefillBillingEvent,
+    SamplingSampleBillingEvent,
+    CheckpointBillingEvent,
+    StorageBillingEvent,
+]
+ClientSessionFinishReason: TypeAlias = Union[
+    ClientSessionFinishSuccess, ClientSessionFinishErrored, ClientSessionFinishInterrupted
+]
+FutureCompletion: TypeAlias = Union[FutureFinished, FutureFailed]
+FutureRetrieveResponse: TypeAlias = Union[
+    TryAgainResponse,
+    ForwardBackwardOutput,
+    OptimStepResponse,
+    SaveWeightsResponse,
+    LoadWeightsResponse,
+    SaveWeightsForSamplerResponse,
+    SaveWeightsExternalResponse,
+    CreateModelResponse,
+    UnloadModelResponse,
+    RequestFailedResponse,
+]
+SearchOwner: TypeAlias = Union[OwnSearchOwner, AccessibleSearchOwner, UserSearchOwner]
+SessionFailedReason: TypeAlias = Union[
+    SessionFailedRequestReason, SessionFailedTrainingRunReason, SessionFailedSamplingSessionReason
+]
+SessionStatus: TypeAlias = Union[
+    SessionFailed, SessionCancelled, ClientSessionFinished, SessionActive
+]
+SessionStatusQuery: TypeAlias = Union[
+    ActiveSessionStatusQuery,
+    CancelledSessionStatusQuery,
+    FailedSessionStatusQuery,
+    ClientFinishedSessionStatusQuery,
+]
+TelemetryEvent: TypeAlias = Union[
+    SessionStartEvent, SessionEndEvent, UnhandledExceptionEvent, GenericEvent
+]
 
 
 def _data(value: Iterable[Datum]) -> list[Datum]:

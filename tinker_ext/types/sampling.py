@@ -13,8 +13,7 @@ from tinker_api import models
 
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.enums import StopReason
-from tinker_ext.types.numbers import integer_field, number_field
-from tinker_ext.types.records import Record, follow
+from tinker_ext.types.records import Record, follow, integer_field, number_field
 from tinker_ext.types.tensor_data import TensorData
 
 TopkList: TypeAlias = list[list[tuple[int, float]] | None]

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from tinker_ext.types.enums import TensorDtype
 
 _VALUES_IN_REPR = 6
+_INT64, _FLOAT32 = np.dtype(np.int64), np.dtype(np.float32)
 
 
 @attrs.frozen(init=False, eq=False, repr=False)
 class TensorData:
     """A tensor of int64 or float32 values.
 
-    Whatever is passed in is copied, so later changes to it are not seen here. `shape` None
-    means one dimension. With the two index lists the tensor is sparse (CSR): `data` then holds
+    Lists are copied. An array or tensor that can travel as it is is kept, as the official SDK does,
+    and copied when it is first sent (`settle`): nothing that is under way changes with it. `shape`
+    None means one dimension. With the two index lists the tensor is sparse (CSR): `data` then holds
     the stored values only, and the reading methods fill the rest with `pad_value`.
 
     Args:
@@ -68,7 +70,7 @@ class TensorData:
             raise TypeError("TensorData needs `data`.")
         if dtype is None and not hasattr(data, "dtype"):
             raise TypeError('TensorData needs `dtype` with a list: "int64" or "float32".')
-        array = tensors.to_array(data, dtype, what="TensorData")
+        array = tensors.to_array(data, dtype, what="TensorData", keep=True)
         if (sparse_crow_indices is None) != (sparse_col_indices is None):
             raise InvalidInputError(
                 "A sparse TensorData needs sparse_crow_indices and sparse_col_indices together."
@@ -112,10 +114,10 @@ class TensorData:
 
     @classmethod
     def adopt(cls, array: npt.NDArray[Any], shape: Sequence[int] | None = None) -> Self:
-        """Take over an int64 or float32 array that nobody else writes to, without a copy.
+        """Take over an int64 or float32 array, without a copy.
 
         Args:
-            array: The values; made read-only.
+            array: The values; made read-only, so pass a view of an array that is not yours.
             shape: Dimensions; None with a one-dimensional array leaves the shape absent.
         """
         if tensors.wire_name(array.dtype) is None:
@@ -125,27 +127,52 @@ class TensorData:
         return tensor
 
     @classmethod
+    def keep(cls, array: npt.NDArray[Any]) -> Self | None:
+        """Take a numpy array that can travel as it is; None when it has to be converted."""
+        dtype = array.dtype
+        if dtype is _FLOAT32:
+            name: TensorDtype = "float32"
+        elif dtype is _INT64:
+            name = "int64"
+        else:
+            return None
+        # Written out, without a call that could be avoided: batches have thousands of these.
+        if array.flags.carray:
+            view = array[...]
+            view.setflags(write=False)
+        else:
+            view = tensors.kept(array)
+        tensor = _new(cls)
+        _put_array(tensor, view)
+        _put_dtype(tensor, name)
+        _put_shape(tensor, array.shape)
+        _put_crow(tensor, None)
+        _put_col(tensor, None)
+        _put_list(tensor, None)
+        return tensor
+
+    @classmethod
     def from_numpy(cls, array: npt.NDArray[Any]) -> Self:
-        """Copy a numpy array of any float or signed integer type and any shape."""
-        values = tensors.to_array(array, what="TensorData.from_numpy")
+        """Take a numpy array of any float or signed integer type and any shape."""
+        values = tensors.to_array(array, what="TensorData.from_numpy", keep=True)
         return cls.adopt(values, values.shape)
 
     @classmethod
     def from_torch(cls, tensor: torch.Tensor) -> Self:
-        """Copy a torch tensor; bfloat16 and other floats become float32."""
-        values = tensors.to_array(tensor, what="TensorData.from_torch")
+        """Take a torch tensor; bfloat16 and other floats become float32."""
+        values = tensors.to_array(tensor, what="TensorData.from_torch", keep=True)
         return cls.adopt(values, values.shape)
 
     @classmethod
     def from_torch_sparse(cls, tensor: torch.Tensor, pad_value: int = 0) -> Self:
-        """Copy a 2-D torch tensor, leaving out `pad_value` where that makes it smaller.
+        """Take a 2-D torch tensor, leaving out `pad_value` where that makes it smaller.
 
-        A tensor that would not get smaller, or is not 2-D, is copied as it is.
+        A tensor that would not get smaller, or is not 2-D, is taken as it is.
 
         Raises:
             TypeError: `pad_value` is not an integer.
         """
-        values = tensors.to_array(tensor, what="TensorData.from_torch_sparse")
+        values = tensors.to_array(tensor, what="TensorData.from_torch_sparse", keep=True)
         return cls.compressed(values, pad_value)
 
     @classmethod
@@ -166,6 +193,13 @@ class TensorData:
         sparse._set(values[keep], values.shape, crow, np.nonzero(keep)[1].astype(np.int64))
         return sparse
 
+    def settle(self) -> None:
+        """Copy what is still the caller's memory: from here on nobody can change the values."""
+        settled = tensors.frozen_copy(self.array)
+        if settled is not self.array:
+            _put_array(self, settled)
+            _put_list(self, None)
+
     @property
     def shape(self) -> list[int] | None:
         """Dimensions; None means one dimension."""
@@ -179,10 +213,11 @@ class TensorData:
     @property
     def data(self) -> list[int] | list[float]:
         """The stored values as a flat list of Python numbers."""
-        if self._list is None:
-            object.__setattr__(self, "_list", self.array.ravel().tolist())
-        values = self._list
-        assert values is not None
+        if self._list is not None:
+            return self._list
+        values: list[int] | list[float] = self.array.ravel().tolist()
+        if tensors.is_constant(self.array):
+            _put_list(self, values)
         return values
 
     @property
@@ -263,6 +298,7 @@ class TensorData:
         return f"TensorData(data=[{shown}], dtype={self.dtype!r}, shape={self.shape}{sparse})"
 
 
+_new = object.__new__
 # A frozen class takes its values through its slots; object.__setattr__ looks each of them up.
 _put_array, _put_dtype, _put_shape, _put_crow, _put_col, _put_list = (
     TensorData.__dict__[name].__set__

@@ -50,9 +50,9 @@ def test_cancelled_alarms_never_ring_and_leave_nothing_behind():
                 alarm.cancel()
             else:
                 kept.append(number)
-        assert len(alarms._line) <= 2 * len(kept) + 64
+        assert len(alarms.line) <= 2 * len(kept) + 64
         await asyncio.sleep(60)
-        assert not alarms._line
+        assert not alarms.line
         assert alarms._timer is None
         scenario.kept = kept
 

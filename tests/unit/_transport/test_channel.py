@@ -218,3 +218,20 @@ def test_an_answer_before_the_body_is_read_ends_the_connection() -> None:
         await server.wait_closed()
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_who_stops_waiting_for_the_end_leaves_it_to_the_others():
+    """M25: one of two who wait for a socket to be gone gives up; the other is told when it is."""
+
+    async def use():
+        channel = Channel(asyncio.get_running_loop())
+        channel.connection_made(cast("Any", FakeSocket(channel)))
+        first, second = (asyncio.ensure_future(channel.wait_closed()) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0.01)
+        assert not second.done()
+        channel.connection_lost(None)
+        await asyncio.wait_for(second, 1)
+
+    asyncio.run(use())

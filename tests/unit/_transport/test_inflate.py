@@ -142,3 +142,12 @@ def test_a_zstd_window_beyond_ours_is_refused() -> None:
     assert unpacker is not None
     with pytest.raises(CorruptError):
         unpacker.feed(packed)
+
+
+def test_an_unknown_coding_is_not_quoted():
+    """M33: a server may put the key there that it was sent, and the error is shown."""
+    with pytest.raises(CorruptError) as caught:
+        inflater_for("tml-0123456789abcdef", 10**6)
+    assert "tml-" not in str(caught.value)
+    with pytest.raises(CorruptError, match="'br'"):
+        inflater_for("br", 10**6)

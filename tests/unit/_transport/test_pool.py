@@ -399,8 +399,10 @@ def test_server_that_never_reads() -> None:
     async def main() -> None:
         async def ignore(_: asyncio.StreamReader, writer: Writer) -> None:
             writer.transport.pause_reading()
-            await asyncio.sleep(0.5)
-            writer.close()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                writer.transport.abort()
 
         listener = await asyncio.start_server(ignore, "127.0.0.1", 0)
         port = listener.sockets[0].getsockname()[1]
@@ -451,6 +453,33 @@ def test_stale_connection(replay: bool) -> None:
                 assert caught.value.sent is None
             targets = [seen.target for seen in server.seen]
             assert targets.count("/second") == (2 if replay else 1)
+            await http.aclose()
+
+    run(main)
+
+
+def test_a_server_that_always_closes_is_not_asked_twice_each_time() -> None:
+    """M24: a repeat without a pause is for a rare moment, not for a server that is not well."""
+
+    async def main() -> None:
+        used: set[int] = set()
+
+        async def answer(seen: Seen, writer: Writer) -> None:
+            if seen.connection in used:
+                writer.transport.abort()
+                return
+            used.add(seen.connection)
+            writer.write(reply(b"fine"))
+
+        async with serving(answer) as server:
+            http = pool(server)
+            lost = 0
+            for _ in range(40):
+                try:
+                    await http.send_raw("POST", "/", b"", b"x", replay=True)
+                except ConnectionLostError:
+                    lost += 1
+            assert lost > 10
             await http.aclose()
 
     run(main)

@@ -100,6 +100,7 @@ def expected(rule: RetryRule, status: int, kind: str, attempt: int, jitter: floa
         return "fail"
     if kind == "no":
         return "fail"
+    ill = status >= 500 and status != 501  # 501: well, and will not do it later
     # A server may not allow what would take effect twice.
     if kind not in ("yes", "yes after") or rule == "unsafe":
         passing = {
@@ -109,17 +110,18 @@ def expected(rule: RetryRule, status: int, kind: str, attempt: int, jitter: floa
             "final409": {402, 408, 429},
             "poll": {402, 409, 429},
         }[rule.value]
-        if status >= 500 and rule == "unsafe":
+        if ill and rule == "unsafe":
             return "fail"
-        if status < 500 and status not in passing:
+        if not ill and status not in passing:
             return "fail"
     if kind in NAMED:
         seconds, source = NAMED[kind]
         spread = min(seconds * (1 + NAMED_SPREAD * jitter), 60.0)
-        return max(spread, 0.05 * (1 + jitter)), source
+        shortest = 0.05 if seconds >= 0.05 else 0.05 * 2 ** min(attempt - 1, 3)
+        return max(spread, shortest * (1 + jitter)), source
     if status == 402:
         return 5.0, "billing"
-    if status >= 500:
+    if ill:
         ceilings = CEILING_AFTER_FAILURE
         source = "immediate" if attempt == 1 else "backoff"
     else:
@@ -146,7 +148,7 @@ def test_table_over_the_full_cross_product() -> None:
             assert isinstance(got, Retry), where
             assert got.delay == pytest.approx(wanted[0]), where
             assert got.source == wanted[1], where
-            assert got.unhealthy == (status >= 500), where
+            assert got.unhealthy == (status >= 500 and status != 501), where
             assert 0 <= got.delay <= 60, where
             seen.add(got.source)
     assert seen == {"retry-after-ms", "retry-after", "date", "billing", "immediate", "backoff"}

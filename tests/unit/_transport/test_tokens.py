@@ -11,6 +11,7 @@ import pytest
 from virtual_clock import run_virtual
 
 from tinker_ext._transport import Call, Connection, Lane, Reply, RetryRule
+from tinker_ext._transport.retry import RetryTokens
 from tinker_ext.config import Config
 from tinker_ext.errors import APIConnectionError, InternalServerError
 
@@ -230,3 +231,20 @@ def test_same_seed_same_execution() -> None:
 
     assert log_of(1) == log_of(1)
     assert log_of(1) != log_of(2)
+
+
+def test_a_healthy_lane_has_so_many_retries_and_no_more() -> None:
+    """M42: the burst leaves at once; who comes after it waits in line with the probes."""
+
+    async def scenario() -> list[float]:
+        loop = asyncio.get_running_loop()
+        tokens = RetryTokens()
+        left = []
+        for _ in range(int(tokens.burst) + 2):
+            await tokens.probe("train", loop.time() + 60.0)
+            left.append(loop.time())
+        return left
+
+    left = run_virtual(scenario())
+    assert left[:10] == [left[0]] * 10
+    assert left[11] > left[10] >= left[0]

@@ -17,7 +17,7 @@ from tinker_ext import Datum, ModelInput, SamplingParams, TensorData
 from tinker_ext._wire import json_codec, payload, proto_codec, results
 from tinker_ext._wire.payload import Body, seal_proto
 from tinker_ext._wire.sample_body import SampleOptions, sample_body
-from tinker_ext.clients.arguments import step_fields
+from tinker_ext.clients.training import step_fields
 from tinker_ext.errors import FeatureMissingError, InvalidInputError
 from tinker_ext.types import (
     DmelChunk,
@@ -422,7 +422,7 @@ def test_adam_sends_new_keys_only_when_set():
 )
 def test_a_plain_datum_is_what_the_generated_messages_write(chunks, values):
     """M27: bodies written around their arrays mean the same as generated messages."""
-    from tinker_ext._wire import proto_datum
+    from tinker_ext._wire import proto_codec
 
     one = Datum(
         ModelInput(chunks=[EncodedTextChunk(tokens=tokens) for tokens in chunks]),
@@ -434,11 +434,11 @@ def test_a_plain_datum_is_what_the_generated_messages_write(chunks, values):
         },
     )
     parts = []
-    size = proto_datum.write_datum(parts, one)
+    size = proto_codec.write_datum(parts, one)
     joined = b"".join(parts)
     assert size == len(joined)
-    assert proto_datum._write_plain([], one) is not None
+    assert proto_codec._write_plain([], one) is not None
     written = pb.ForwardBackwardRequest.FromString(joined)
     expected = pb.ForwardBackwardRequest()
-    expected.data.append(pb.Datum.FromString(proto_datum._message(one)))
+    expected.data.append(pb.Datum.FromString(proto_codec._message(one)))
     assert written == expected

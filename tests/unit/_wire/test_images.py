@@ -11,7 +11,7 @@ from tinker_proto import tinker_pb2 as pb
 
 from tinker_ext import Datum, ModelInput
 from tinker_ext._wire import json_codec, proto_codec
-from tinker_ext._wire.images import pixel_size
+from tinker_ext._wire.json_codec import pixel_size
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types import ImageAssetPointerChunk, ImageChunk
 

@@ -72,6 +72,9 @@ def test_infinity_depends_on_the_wire():
     [
         (([], "ppo"), "empty"),
         (([datum(**RL)], "crossentropy"), "cross_entropy"),
+        (([datum(**RL)], "PPO"), "did you mean 'ppo'"),
+        (([datum(**RL)], "no such loss"), "Unknown loss_fn"),
+        (([datum(**RL)], 7), "Unknown loss_fn 7"),
         (([1], "ppo"), "not a Datum"),
         (([datum(**RL)], "ppo", {"clip": float("nan")}), "clip"),
         (([datum(**RL)], "ppo", {"clip": None}), "clip"),

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinker_ext.batch.chunking import split
-from tinker_ext.batch.sizes import BYTES_ERA, NUMBERS_ERA, Limits, datum_size, prompt_size
+from tinker_ext.batch.chunking import BYTES_ERA, NUMBERS_ERA, Limits, datum_size, prompt_size, split
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types import (
     Datum,

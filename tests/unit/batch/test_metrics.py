@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinker_ext.batch.merge import merge
-from tinker_ext.batch.metrics import REDUCERS, reduce_metrics
+from tinker_ext.batch.merge import REDUCERS, merge, reduce_metrics
 from tinker_ext.types import ForwardBackwardOutput, TensorData
 
 

@@ -1,6 +1,8 @@
 """The checks of `doctor`, each on a sick case."""
 
 import contextlib
+import json
+import re
 import socket
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -9,6 +11,7 @@ import pytest
 
 from tinker_ext.cli import examination
 from tinker_ext.cli.examination import clock, examine, variables
+from tinker_ext.mock import Server, Settings
 
 TLS = Path(__file__).parents[2] / "data/tls"
 
@@ -170,3 +173,32 @@ def test_the_key_is_never_shown():
 def test_clocks(date, now, status):
     """M36: clocks more than a minute apart are a warning; a server may keep its time to itself."""
     assert [finding.status for finding in clock(date, now)] == [status]
+
+
+@pytest.mark.parametrize("about_it", [True, False])
+def test_a_dialect_file_is_shown_or_refused(tmp_path, about_it):
+    """M43: what comes from a file says so; a file about another server is one clear failure."""
+    file = tmp_path / "dialect.json"
+    with Server(Settings(declared=False)) as server:
+        said = {"wire": "json", "seq": "strict", "server": server.url if about_it else "http://x"}
+        file.write_text(json.dumps({"format": "tinker-ext-dialect/1", **said}))
+        env = {"TINKER_API_KEY": "tml-test", "TINKER_EXT_DIALECT_FILE": str(file)}
+        findings = list(examine(server.url, env=env, timeout=4))
+    found = by_name(findings)
+    if about_it:
+        assert f"json bodies (from {file})" in found["wire"].detail
+        assert f"seq ids: strict (from {file})" in found["wire"].detail
+    else:
+        (failed,) = [finding for finding in findings if finding.status == "fail"]
+        assert failed.name == "settings"
+        assert f"{file} is about http://x, not about {server.url}" in failed.detail
+
+
+def test_every_variable_that_is_read_is_known():
+    """M36: doctor takes no variable of ours for a typing error."""
+    package = Path(examination.__file__).parents[1]
+    text = "".join(path.read_text() for path in package.rglob("*.py"))
+    named = set(re.findall(r'"(TINKER_EXT_[A-Z_]*[A-Z])"', text))
+    assert "TINKER_EXT_PROFILE" in named
+    (only,) = variables(dict.fromkeys(named - {"TINKER_EXT_WIRE"}, ""))
+    assert only.status == "ok", only

@@ -11,7 +11,8 @@ from in_process import adam, client, datum, run
 from stub_server import StubServer
 
 from tinker_ext import AdamParams, ModelInput, RestClient, SamplingClient, SamplingParams, types
-from tinker_ext.clients.arguments import check_state_path, check_ttl, step_params
+from tinker_ext.clients.arguments import check_state_path, check_ttl
+from tinker_ext.clients.training import step_params
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types import DimuonParams, OptimParamsBase
 
@@ -121,7 +122,7 @@ def test_paths_of_other_servers(path):
     ],
 )
 def test_sampling_clients(arguments, message):
-    """M38: neither a path nor a name nor a retry behaviour is sent that is none."""
+    """M38: neither a path nor a name nor a retry behaviour is sent that is not one."""
 
     async def call(clients):
         await clients.service.create_sampling_client_async(**arguments)
@@ -308,7 +309,7 @@ def test_new_models(arguments, message):
 
 @pytest.mark.parametrize("path", [None, 5, "tinker://x"])
 def test_paths_of_the_rest_client(path):
-    """M38: calls that take a path apart say that it is none."""
+    """M38: calls that take a path apart say that it is not one."""
 
     async def scenario():
         async with client(StubServer()) as service:

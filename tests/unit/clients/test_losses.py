@@ -8,8 +8,7 @@ import pytest
 from in_process import client, datum, run
 from stub_server import StubServer
 
-from tinker_ext.clients.loss_graph import check_metric
-from tinker_ext.clients.losses import LossHandle, read_inputs
+from tinker_ext.clients.losses import LossHandle, check_metric, read_inputs
 from tinker_ext.errors import InvalidInputError
 
 

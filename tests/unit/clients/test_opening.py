@@ -222,6 +222,8 @@ def test_good_settings_pass(arguments):
         ("localhost:8000", "did you mean http://localhost:8000 or https://localhost:8000?"),
         ("127.0.0.1", "did you mean http://127.0.0.1 or https://127.0.0.1?"),
         ("ftp://host/x", "not ftp://"),
+        ("embeded", "or be 'embedded'"),
+        ("Embedded:state", "or be 'embedded'"),
     ],
 )
 def test_a_base_url_without_a_scheme_is_answered_with_the_one_meant(url, said):

@@ -6,7 +6,6 @@ import datetime
 import os
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -21,14 +20,6 @@ from tinker_ext.mock import Server, Settings
 
 ROOT = Path(__file__).parents[3]
 INPUT = types.ModelInput.from_ints([1, 2, 3])
-
-
-def noted(log, name):
-    """Requests of a name; the server notes one when its answer has left, which may be overtaken."""
-    until = time.monotonic() + 10
-    while not log.requests(name) and time.monotonic() < until:
-        time.sleep(0.01)
-    return log.requests(name)
 
 
 @pytest.fixture
@@ -51,8 +42,29 @@ def test_null_travels_in_metadata():
     """F37: a value of None is sent as null, not left out."""
     with Server() as server, ServiceClient(base_url=server.url, api_key="tml-x") as service:
         service.create_lora_training_client("tinker-ext/tiny", 4, user_metadata={"a": None})
-        (sent,) = noted(server.log, "create_model")
+        (sent,) = server.log.requests("create_model")
         assert sent.json["user_metadata"] == {"a": None}
+
+
+@pytest.mark.parametrize("era", ["0.4.1", "0.36.0"])
+def test_null_clears_a_label(era):
+    """F37: a label set to None is gone when the run, the session or its usage is read back."""
+    labels = {"a": None, "b": "kept"}
+    with (
+        Server(Settings(era=era)) as server,
+        ServiceClient(base_url=server.url, api_key="tml-x", user_metadata=labels) as service,
+    ):
+        first = service.create_lora_training_client(
+            "tinker-ext/tiny", 4, user_metadata={"a": "old", "b": "kept"}
+        )
+        path = first.save_state("x").result(10).path
+        second = service.create_training_client_from_state(path, user_metadata=labels)
+        rest = service.create_rest_client()
+        run = rest.get_training_run(second.model_id).result(10)
+        assert run.user_metadata == {"b": "kept"}
+        if era == "0.36.0":
+            found = rest.search_sessions(types.SessionSearchRequest()).result(10).sessions
+            assert [dict(one.user_metadata) for one in found] == [{"b": "kept"}]
 
 
 @pytest.fixture
@@ -71,7 +83,7 @@ def test_accessible_asks_once(unpaid):
     """F47: no wait for money; one request and BillingError."""
     with pytest.raises(errors.BillingError):
         access.raise_if_tinker_not_accessible()
-    assert len(noted(unpaid.log, "get_server_capabilities")) == 1
+    assert len(unpaid.log.requests("get_server_capabilities")) == 1
 
 
 def test_look_ups_wait_for_money_as_long_as_the_server_says(unpaid):
@@ -97,7 +109,7 @@ def test_a_copy_needs_a_project_and_no_session():
         assert server.log.requests() == []
         with pytest.raises(errors.TinkerError):  # there is no such checkpoint
             service.copy_weights("tinker://r/weights/x", project_id="p").result(30)
-        (sent,) = noted(server.log, "*copy*")
+        (sent,) = server.log.requests("*copy*")
         assert sent.json["destination_project_id"] == "p"
         assert "session_id" not in sent.json
         assert server.log.requests("create_session") == []

@@ -9,9 +9,10 @@ from typing import get_type_hints
 
 import pytest
 
-from tinker_ext.core.deadline import allowed_seconds, deadline
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.loop import shared_loop
+from tinker_ext.core.workspace import allowed_seconds, deadline
+from tinker_ext.errors import DeadlockError
 
 
 def later(future, value, seconds=0.02):
@@ -150,7 +151,7 @@ def test_waiting_on_the_loop_thread_is_refused():
         async def wait_for_itself():
             return LightFuture().result()
 
-        with pytest.raises(RuntimeError, match="wait for itself"):
+        with pytest.raises(DeadlockError, match="wait for itself"):
             loop.submit(wait_for_itself()).result(5)
     finally:
         loop.release()

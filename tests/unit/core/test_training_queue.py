@@ -8,7 +8,7 @@ import pytest
 from in_process import adam, client, datum, run
 from stub_server import StubServer
 
-from tinker_ext.core.deadline import deadline
+from tinker_ext.core.workspace import deadline
 from tinker_ext.errors import APIConnectionError, APIStatusError, BadRequestError
 
 ORDERED = {"parallel_fwdbwd_chunks": True, "fwdbwd_max_chunk_len": 64}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 
 import pytest
 
-from tinker_ext.core.workers import COMPUTATIONS, CoreLoop
+from tinker_ext.core import loop as loop_module
+from tinker_ext.core.loop import COMPUTATIONS, CoreLoop
 
 
 @pytest.fixture
@@ -133,3 +135,28 @@ def test_errors_of_a_job_reach_whoever_waits(loop, error):
             await asyncio.wait_for(loop.compute(fail), 10)
 
     loop.run_until_complete(scenario())
+
+
+@pytest.mark.parametrize("cut", ["after_fork", "at_exit"])
+def test_tasks_that_are_cut_off_say_nothing(cut, caplog, monkeypatch):
+    """F19: a task whose thread is gone is not reported as destroyed, on stderr of a program."""
+    thread = loop_module.LoopThread()
+    started = threading.Event()
+
+    async def waits():
+        started.set()
+        await asyncio.get_running_loop().create_future()
+
+    thread.retain()
+    loop = thread._loop
+    thread.call(lambda: thread.spawn(waits()))
+    assert started.wait(10)
+    monkeypatch.setattr(loop_module, "_end", lambda loop: None)  # it does not get that far
+    monkeypatch.setattr(thread, "join", lambda: None)
+    getattr(thread, cut)()
+    done = threading.Event()
+    thread._running = set()
+    loop.call_soon_threadsafe(lambda: (gc.collect(), done.set()))
+    assert done.wait(10)
+    assert not [record for record in caplog.records if "destroyed" in record.getMessage()]
+    loop.call_soon_threadsafe(loop.stop)

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tinker_ext.downloads import FetchLimits, fetch
-from tinker_ext.downloads.fetch import RetryPolicy
+from tinker_ext.downloads.fetch import Part, _Download, _Interrupted
 from tinker_ext.errors import DownloadError
 
 ONE = random.Random(1).randbytes(1_000_000)
@@ -58,7 +58,7 @@ class Store(BaseHTTPRequestHandler):
             self.send_header(name, value)
         if status == 206:
             self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
-        elif status == 416:
+        elif status == 416 and "Content-Range" not in shop.headers:
             self.send_header("Content-Range", f"bytes */{len(data)}")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -175,6 +175,7 @@ def test_a_part_that_is_whole_needs_no_more_bytes(shop, tmp_path):
     (tmp_path / "w.part").write_bytes(ONE)
     (tmp_path / "w.part.json").write_text(json.dumps(notes))
     assert fetch(shop.url, tmp_path / "w", sha256=digest(ONE), limits=QUICK).read_bytes() == ONE
+    assert len(shop.requests) == 1  # 416 with the same length says that it is whole
 
 
 @pytest.mark.parametrize(
@@ -393,14 +394,76 @@ def test_a_disk_that_takes_nothing_is_an_error_of_ours(shop, tmp_path):
         fetch(shop.url, tmp_path / "w")
 
 
-def test_the_policy_counts_only_attempts_in_vain():
+def test_only_attempts_in_vain_count(tmp_path, monkeypatch):
     """M37: new bytes start the count anew; a delay that the server names is waited for."""
-    policy = RetryPolicy(FetchLimits(attempts=3))
-    assert policy.next_delay(gained=False) == pytest.approx(0.1)
-    assert policy.next_delay(gained=False) == pytest.approx(0.2)
-    assert policy.next_delay(gained=True) == pytest.approx(0.1)
-    assert policy.next_delay(gained=False, asked=7.0) == 7.0
-    assert policy.next_delay(gained=False) is None
-    assert RetryPolicy(FetchLimits(attempts=99)).next_delay(gained=False, asked=1e9) == 60.0
-    patient = RetryPolicy(FetchLimits(attempts=99))
-    assert max(patient.next_delay(gained=False) for _ in range(50)) == 5.0
+    come: list[tuple[bytes, float | None]] = []
+
+    def attempt(download):
+        data, asked = come.pop(0)
+        with download.part.path.open("ab") as file:
+            file.write(data)
+        raise _Interrupted("cut", asked)
+
+    def waits(attempts, *each):
+        part = Part(tmp_path / f"w{attempts}.part")
+        part.path.write_bytes(b"")
+        limits = FetchLimits(attempts=attempts)
+        download = _Download(
+            None, "http://x/w", tmp_path / "w", part, None, None, limits, print, 1e9
+        )
+        come[:] = each
+        for _ in each:
+            download._try()
+            yield None if download.exhausted() else download.delay()
+
+    monkeypatch.setattr(_Download, "_attempt", attempt)
+    monkeypatch.setattr(_Download, "_left", lambda self: 1e6)
+    nothing, some = (b"", None), (b"x", None)
+    told = [*waits(3, nothing, nothing, some, (b"", 7.0), nothing)]
+    assert told == pytest.approx([0.1, 0.2, 0.1, 7.0, None])
+    assert [*waits(99, (b"", 1e9))] == [60.0]
+    assert max(waits(98, *[nothing] * 50)) == 5.0
+
+
+@pytest.mark.parametrize("digits", [20, 5_000])
+def test_a_size_that_is_not_a_number_of_bytes_is_not_read(shop, tmp_path, digits):
+    """M37: Python refuses to read 5,000 digits, with a ValueError."""
+    notes = {"validator": '"one"', "total": len(ONE), "sha256": None}
+    (tmp_path / "w.part").write_bytes(ONE[:1000])
+    (tmp_path / "w.part.json").write_text(json.dumps(notes))
+    shop.careless = True
+
+    def claim(shop):
+        first = len(shop.requests) == 1
+        shop.data = ONE[:10] if first else ONE
+        shop.headers = {"Content-Range": "bytes */" + "9" * digits} if first else {}
+
+    shop.before = claim
+    assert fetch(shop.url, tmp_path / "w", limits=QUICK).read_bytes() == ONE
+
+
+def test_an_etag_that_cannot_be_sent_back_is_no_validator(shop, tmp_path):
+    """M37: a header that is not ASCII is a UnicodeEncodeError of the client when sent."""
+    shop.etag = '"\xe9"'
+    shop.cut = 400_000
+
+    def mend(shop):
+        shop.cut = None if len(shop.requests) > 1 else shop.cut
+
+    shop.before = mend
+    assert fetch(shop.url, tmp_path / "w", limits=QUICK).read_bytes() == ONE
+    assert "Range" not in shop.requests[1]
+
+
+def test_a_server_that_makes_us_start_over_in_turn_is_given_up(shop, tmp_path):
+    """M37: a 200 that is cut and a 416, again and again: bytes come and none of them stay."""
+    shop.cut, shop.careless = 400_000, True
+
+    def turn(shop):
+        shop.data = ONE if len(shop.requests) % 2 else b"abc"
+
+    shop.before = turn
+    limits = FetchLimits(attempts=3, stall_seconds=10, total_seconds=8)
+    with pytest.raises(DownloadError, match="got no further in 3 attempts"):
+        fetch(shop.url, tmp_path / "w", limits=limits)
+    assert len(shop.requests) == 6

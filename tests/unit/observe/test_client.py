@@ -401,7 +401,7 @@ def test_bad_input_and_cancelled_calls_give_their_tokens_back():
             training = await train(service)
             used = service.ledger.used
             with pytest.raises(ValueError):
-                await training.forward_backward_async([datum(4)], "no_such_loss")
+                await training.forward_backward_async([datum(4)], "crossentropy")
             future = await training.forward_backward_async([datum(4)], "cross_entropy")
             future.future().cancel()
             await asyncio.sleep(5)

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tinker_ext import ModelInput, SamplingParams
 from tinker_ext.errors import TinkerError
 from tinker_ext.mock.settings import Pause
-from tinker_ext.observe.otel import opentelemetry_observer
+from tinker_ext.telemetry import opentelemetry_observer
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_without_the_extra_there_is_no_observer():
 import sys
 sys.modules["opentelemetry"] = None
 import tinker_ext.clients.service
-from tinker_ext.observe.otel import is_installed, opentelemetry_observer
+from tinker_ext.telemetry import is_installed, opentelemetry_observer
 assert not is_installed()
 assert opentelemetry_observer() is None
 """

@@ -14,7 +14,7 @@ from tinker_ext._transport.events import (
     RetryScheduled,
     describe,
 )
-from tinker_ext.clients.watching import is_wanted
+from tinker_ext.clients.service import is_wanted
 from tinker_ext.config import Config
 from tinker_ext.credentials import HOSTED_ORIGIN
 from tinker_ext.errors import (
@@ -25,7 +25,7 @@ from tinker_ext.errors import (
     RequestFailedError,
     error_for_status,
 )
-from tinker_ext.observe.payload import drafts, is_user_error, places_of
+from tinker_ext.observe.reporter import drafts, is_user_error, places_of
 
 SECRET = "tml-never-in-telemetry"
 

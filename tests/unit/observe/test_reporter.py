@@ -12,8 +12,7 @@ from tinker_ext._transport import Lane
 from tinker_ext._transport.events import RetryScheduled, SessionEnded, SessionStarted
 from tinker_ext.core.loop import InlineRuntime
 from tinker_ext.errors import FeatureMissingError, error_for_status
-from tinker_ext.observe import identity
-from tinker_ext.observe.reporter import BATCH_EVENTS, QUEUE_EVENTS, Reporter
+from tinker_ext.observe.reporter import BATCH_EVENTS, QUEUE_EVENTS, Reporter, current
 
 QUIET = RetryScheduled("asample", Lane.SAMPLE, 1, "503", 1.0, "backoff")
 LOUD = SessionEnded("s1", "errored", "ZeroDivisionError", 3.5)
@@ -68,7 +67,7 @@ def test_quiet_events_leave_together_after_ten_seconds():
     assert endpoint.indexes == list(range(7))
     first = endpoint.batches[0]
     assert first["session_id"] == "s1"
-    assert first["process_uuid"] == identity.current().uuid
+    assert first["process_uuid"] == current().uuid
     assert first["sdk_version"] == "1.2.3"
     assert first["events"][0]["event"] == "SESSION_START"
     assert len({event["event_id"] for event in first["events"]}) == 6
@@ -238,11 +237,11 @@ def test_a_forked_child_has_its_own_id_and_leaves_the_parents_events_to_it():
         reporter.notice(QUIET)
         said = said_by_child(
             lambda: reporter.notice(QUIET),
-            lambda: f"{identity.current().uuid} {reporter.queued}",
+            lambda: f"{current().uuid} {reporter.queued}",
         )
         assert reporter.queued == 2
         return said
 
     uuid, queued = run_virtual(scenario())
     assert queued == "1"
-    assert uuid != identity.current().uuid
+    assert uuid != current().uuid

@@ -63,7 +63,7 @@ def test_a_sample_is_written_with_text_reward_and_both_logprobs(tmp_path):
     index = SampleIndex(tmp_path / "run")
     assert index.advance()
     groups = index.prompts()
-    assert [(g["prompt"], g["looks"], g["count"]) for g in groups] == [
+    assert [(g["prompt"], g["records"], g["count"]) for g in groups] == [
         ("other", 1, 1),
         ("one two ", 2, 3),
     ]

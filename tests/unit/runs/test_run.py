@@ -12,10 +12,10 @@ import pytest
 from in_process import MODEL, adam, datum
 
 from tinker_ext import DimuonOptimizerConfig, Run, ServiceClient
+from tinker_ext import runs as run_module
 from tinker_ext.errors import InvalidInputError, RequestFailedError
 from tinker_ext.journal import JournalError
 from tinker_ext.mock import Server, Settings
-from tinker_ext.runs import run as run_module
 from tinker_ext.types.optimizer import AdamOptimizerConfig
 
 
@@ -525,3 +525,58 @@ def test_a_model_of_another_key_is_not_started_anew(server, path):
     with make(server, path) as run:
         train(run, 3)
         assert run.how == "reattached"
+
+
+@pytest.mark.parametrize("name", ["forward_backward", "optim_step"])
+def test_a_call_cancelled_before_it_left_does_not_complete_its_step(path, name):
+    """M20: a step that lost a call in the queue is not counted; the next process repeats it."""
+    with Server(Settings(seq="strict", latency=0.2, session_ttl=3600)) as server:
+        run = make(server, path)
+        steps = run.steps(3)
+        for step in (0, 1):
+            assert next(steps) == step
+            run.training.forward([datum()], "cross_entropy")  # the others queue behind it
+            calls = {
+                "forward_backward": run.training.forward_backward([datum()], "cross_entropy"),
+                "optim_step": run.training.optim_step(adam()),
+            }
+        assert calls[name].future().cancel()
+        with pytest.raises(InvalidInputError, match=f"{name} was cancelled before it was sent"):
+            next(steps)
+        assert run.next_step == 1
+        with pytest.raises(InvalidInputError, match="cancelled before"):
+            run.close()  # a step left like that does not count at the end either
+        assert run.next_step == 1
+
+
+def test_a_cancelled_evaluation_does_not_spoil_its_step(path):
+    """M20: a forward pass changes nothing, so a step is complete without it."""
+    with Server(Settings(seq="strict", latency=0.2)) as server, make(server, path) as run:
+        for _ in run.steps(1):
+            run.training.forward_backward([datum()], "cross_entropy")
+            assert run.training.forward([datum()], "cross_entropy").future().cancel()
+            run.training.optim_step(adam())
+        assert run.next_step == 1
+
+
+@pytest.mark.parametrize("seq", ["dedupe", "gap"])
+@pytest.mark.parametrize("crash", [1, 2], ids=["in the same step", "a step later"])
+def test_the_number_of_a_probe_is_not_given_away_after_a_crash(path, seq, crash):
+    """M20: a number used to find out about repeats stays used, also for the next process."""
+    settings = Settings(seq=seq, declared=False, wire="json", session_ttl=3600)
+    with Server(settings) as server:
+        server.app.faults.add("drop_response", path="optim_step", nth=2)
+        train(make(server, path), 4, stop=crash)
+        with make(server, path) as run:
+            train(run, 4)
+            assert run.how == "reattached"
+            model_id = run.training.model_id
+        done = server.app.log.training(model_id)
+        names = [effect.op for effect in done]
+        assert "forward" in names  # the probe
+        assert [n for n in names if n not in ("forward", "save_weights")] == [
+            "forward_backward",
+            "optim_step",
+        ] * 4
+        numbers = [effect.seq for effect in done]
+        assert numbers == sorted(set(numbers))

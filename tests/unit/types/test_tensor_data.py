@@ -92,7 +92,7 @@ def test_wrong_shape(shape):
 
 
 def test_frozen_and_read_only():
-    """M8: neither fields nor values can be changed behind the caller's back."""
+    """M8: neither fields nor values can be changed through a tensor."""
     source = np.ones(2, dtype=np.float32)
     tensor = TensorData.from_numpy(source)
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
@@ -100,8 +100,34 @@ def test_frozen_and_read_only():
     with pytest.raises(ValueError, match="read-only"):
         tensor.array[0] = 2
     tensor.to_numpy()[0] = 5
-    source[0] = 7
-    assert tensor.data == [1.0, 1.0]
+    assert tensor.data == source.tolist() == [1.0, 1.0]
+    assert source.flags.writeable
+
+
+def test_arrays_are_kept_until_they_are_settled():
+    """F56: the caller's array is used as it is, and copied once it is to be sent."""
+    source = np.ones(2, np.float32)
+    for make in (TensorData.from_numpy, TensorData, TensorData.keep):
+        source[:] = 1
+        tensor = make(source)
+        source[0] = 7
+        assert tensor.data == tensor.tolist() == [7.0, 1.0]
+        tensor.settle()
+        source[0] = 8
+        assert tensor.data == tensor.tolist() == [7.0, 1.0]
+        with pytest.raises(ValueError, match="read-only"):
+            tensor.array[0] = 2
+        values = tensor.array
+        tensor.settle()
+        assert tensor.array is values
+
+
+def test_arrays_in_pieces_are_copied_at_once():
+    """M7: strided memory cannot travel as it is."""
+    source = np.arange(6)
+    tensor = TensorData.from_numpy(source[::2])
+    source[:] = 9
+    assert tensor.data == [0, 2, 4]
 
 
 def test_data_is_a_plain_list():
@@ -187,7 +213,7 @@ def test_repr_is_short():
 
 @pytest.mark.parametrize("shape", [5, 1.5, ["a"], [None], [float("inf")], object()])
 def test_bad_shapes(shape):
-    """M30: a shape that is none is a ValueError."""
+    """M30: a shape that is not one is a ValueError."""
     with pytest.raises(InvalidInputError, match="shape"):
         TensorData(data=[1], dtype="int64", shape=shape)
 

@@ -6,11 +6,17 @@ where each is known from are in :mod:`tinker_ext.mock.hosted`.
 
 from __future__ import annotations
 
+import time
+
 from tinker_ext.conform.raw_model import Answer, RawModel
 from tinker_ext.conform.registry import absent, check, expect
 from tinker_ext.conform.subject import SEED, Subject
 
 HUGE_RANK = 100_000
+MANY = 60
+"""Sessions, or models, that are made in search of a cap; the known ones are about 50."""
+SECONDS = 20.0
+"""Time to make models in; on a slow server the search ends before the cap."""
 
 
 def _load(subject: Subject, model: RawModel, path: str) -> Answer:
@@ -111,3 +117,71 @@ def undeclared(subject: Subject) -> str:
     if answer.ok and isinstance(flags, dict) and "seq_ids" in flags:
         absent("client/config says it, as the embedded server does by default")
     return "left out"
+
+
+def _open_session(subject: Subject) -> Answer:
+    body = {"tags": [], "user_metadata": {}, "sdk_version": "0.36.0"}
+    return subject.call("POST", "create_session", body)
+
+
+def _end_session(subject: Subject, opened: Answer) -> Answer:
+    """End a session, and with it the models in it."""
+    place = f"sessions/{opened.object()['session_id']}/finish"
+    return subject.call("POST", place, {"reason": {"type": "success"}, "detail": None})
+
+
+def _need_ends(subject: Subject) -> None:
+    """Look for a cap only where what was made can be ended again."""
+    opened = _open_session(subject)
+    expect(opened.ok, f"create_session: {opened}")
+    if not _end_session(subject, opened).ok:
+        absent("sessions cannot be ended here, so many are not opened to find a cap")
+
+
+@check("hosted.session_cap", "caps the live sessions of an account")
+def session_cap(subject: Subject) -> str:
+    """The number is that of tinker-cookbook issue 730."""
+    _need_ends(subject)
+    opened: list[Answer] = []
+    try:
+        for _ in range(MANY):
+            answer = _open_session(subject)
+            if not answer.ok:
+                break
+            opened.append(answer)
+        else:
+            absent(f"{MANY} sessions at once are let in; the hosted service has a cap of about 50")
+    finally:
+        for each in opened:
+            _end_session(subject, each)
+    expect(400 <= answer.status < 500, f"session {len(opened) + 1}: {answer}")
+    return f"refused with {answer.status} after {len(opened)}"
+
+
+@check("hosted.lora_cap", "lets models beyond those that fit wait, and says why")
+def lora_cap(subject: Subject) -> str:
+    """The reason is that of tinker-cookbook issue 55."""
+    _need_ends(subject)
+    opened = _open_session(subject)
+    body = {"session_id": opened.object()["session_id"], "base_model": subject.base_model}
+    end = time.monotonic() + SECONDS
+    made = 0
+    try:
+        while made < MANY and time.monotonic() < end:
+            new = {**body, "model_seq_id": made, "lora_config": {"rank": 1, "seed": SEED}}
+            answer = subject.call("POST", "create_model", new)
+            if not answer.ok:
+                absent(f"model {made + 1} is refused ({answer}); the hosted service lets it wait")
+            poll = subject.call("POST", "retrieve_future", {"request_id": answer.request_id()})
+            if poll.pending:
+                said = poll.json()
+                state = said.get("queue_state") if isinstance(said, dict) else None
+                expect(
+                    state in ("paused_rate_limit", "paused_capacity"),
+                    f"model {made + 1} waits, and the poll does not say why: {poll}",
+                )
+                return f"model {made + 1} waits: {state}, {said.get('queue_state_reason')}"
+            made += 1
+        absent(f"{made} models at once did not have to wait; the hosted service has a cap")
+    finally:
+        _end_session(subject, opened)

@@ -11,6 +11,7 @@ from tinker_ext.mock.handlers.service import EMAIL, USER
 from tinker_ext.mock.messages import HttpError, Request
 from tinker_ext.mock.routing import endpoint
 from tinker_ext.mock.state.ledger import HOUR, USD_PER_GIGABYTE_MONTH
+from tinker_ext.mock.state.records import text_metadata
 from tinker_ext.mock.state.world import World
 
 GIGABYTE = 1e9
@@ -37,7 +38,7 @@ def usage(world: World, request: Request) -> Any:
         raise HttpError(400, "ending_before must lie at most 14 days after starting_on")
     events = world.ledger.events(start, end)
     sessions = {
-        session_id: {"user_metadata": _text(session.user_metadata)}
+        session_id: {"user_metadata": text_metadata(session.user_metadata)}
         for session_id, session in world.sessions.items()
         if any(event["session_id"] == session_id for event in events)
     }
@@ -68,10 +69,6 @@ def storage(world: World, request: Request) -> Any:
             for name, (count, size) in sorted(counts.items())
         ],
     }
-
-
-def _text(metadata: dict[str, Any] | None) -> dict[str, str] | None:
-    return None if metadata is None else {key: str(value) for key, value in metadata.items()}
 
 
 def _fault(name: str, text: str) -> list[dict[str, Any]]:

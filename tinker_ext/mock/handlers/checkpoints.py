@@ -11,7 +11,7 @@ from tinker_ext.mock.handlers.service import USER
 from tinker_ext.mock.messages import HttpError, Request, Response
 from tinker_ext.mock.routing import endpoint
 from tinker_ext.mock.state.checkpoints import describe
-from tinker_ext.mock.state.records import Checkpoint, Model
+from tinker_ext.mock.state.records import Checkpoint, Model, text_metadata
 from tinker_ext.mock.state.world import World
 
 ONE = "training_runs/{training_run_id}/checkpoints/{checkpoint_kind}/{checkpoint_name}"
@@ -167,7 +167,7 @@ def _run(world: World, model: Model) -> dict[str, Any]:
     }
     metadata = model.user_metadata
     if metadata is not None:
-        value["user_metadata"] = {key: str(item) for key, item in metadata.items()}
+        value["user_metadata"] = text_metadata(metadata)
     for checkpoint in world.checkpoints.of_run(model.model_id):
         if checkpoint.kind == "weights":
             value["last_checkpoint"] = describe(checkpoint)

@@ -10,7 +10,7 @@ from tinker_ext.mock.handlers.downloads import signed_url
 from tinker_ext.mock.handlers.service import USER
 from tinker_ext.mock.messages import HttpError, Request, Response
 from tinker_ext.mock.routing import endpoint
-from tinker_ext.mock.state.records import Session
+from tinker_ext.mock.state.records import Session, text_metadata
 from tinker_ext.mock.state.world import DEFAULT_PROJECT, World
 
 
@@ -56,7 +56,7 @@ def finish_session(world: World, request: Request) -> Any:
     if session.active:
         session.status = {
             "type": "client_finished",
-            "reason": {"type": request.json["reason"]["type"]},
+            "reason": {"type": request.json["reason"].get("type", "success")},
             "detail": request.json.get("detail"),
         }
         world.free([world.models[model_id] for model_id in session.models.values()])
@@ -186,8 +186,7 @@ def _summary(world: World, session: Session) -> dict[str, Any]:
 
 
 def _text_metadata(session: Session) -> dict[str, str] | None:
-    metadata = session.user_metadata
-    return None if metadata is None else {k: str(v) for k, v in metadata.items()}
+    return text_metadata(session.user_metadata)
 
 
 def _micro(unix: float) -> float:

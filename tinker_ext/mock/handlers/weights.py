@@ -12,7 +12,7 @@ import orjson
 from tinker_ext.mock.handlers.models import add_model, start, ticket
 from tinker_ext.mock.handlers.training import digest, seq_of, trainable
 from tinker_ext.mock.messages import HttpError, Request
-from tinker_ext.mock.results import JsonResult
+from tinker_ext.mock.results import Failure, JsonResult
 from tinker_ext.mock.routing import endpoint
 from tinker_ext.mock.state.checkpoints import parse_path
 from tinker_ext.mock.state.records import Checkpoint, Model
@@ -115,6 +115,14 @@ def load_weights(world: World, request: Request) -> Any:
     seq = seq_of(body.get("seq_id"))
     if world.settings.load_first and seq not in (None, 1):
         raise HttpError(400, f"LoadWeights is not permitted with seq_id {seq}")
+    if world.settings.seq == "late" and seq == model.sequencer.expected:
+        try:
+            _training_checkpoint(world, path)
+        except (BadInput, ValueError) as error:
+            # As TuFT 0.2.2 does: refused before its turn, so the number is not used up.
+            model.sequencer.kept.add(seq)
+            promise = world.fail_late(model, "load_weights", Failure(str(error), "user"))
+            return ticket(promise, model.model_id)
 
     def run() -> JsonResult:
         saved = _training_checkpoint(world, path)

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 MEMORY = 50_000
 
 
+def text_metadata(metadata: dict[str, Any] | None) -> dict[str, str] | None:
+    """Labels as they are shown: texts; a label that was set to null is cleared."""
+    if metadata is None:
+        return None
+    return {key: str(value) for key, value in metadata.items() if value is not None}
+
+
 @attrs.define(eq=False)
 class Operation:
     """One accepted training operation, waiting for its turn.

@@ -175,9 +175,7 @@ class World:
         """
         conflict = model.sequencer.late_conflict(seq)
         if conflict is not None:
-            refused = self.promise(op, model_id=model.model_id, session_id=model.session_id)
-            self.promises.settle(refused, Refusal(409, conflict))
-            return refused
+            return self.fail_late(model, op, Refusal(409, conflict))
         repeated = model.sequencer.repeat(seq, digest)
         if repeated is not None:
             self.log.repeated(model.model_id, repeated)
@@ -188,6 +186,12 @@ class World:
         ready = model.sequencer.accept(seq, digest, promise.request_id, operation)
         self._start(model, ready)
         self.await_missing(model)
+        return promise
+
+    def fail_late(self, model: Model, op: str, end: Refusal | Failure) -> Promise:
+        """Accept an operation that will not have its turn; its poll says why."""
+        promise = self.promise(op, model_id=model.model_id, session_id=model.session_id)
+        self.promises.settle(promise, end)
         return promise
 
     def await_missing(self, model: Model) -> None:

@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from tinker_ext.batch.checks import check_count
 from tinker_ext.clients import endings, journaling
 from tinker_ext.clients.arguments import record_of
+from tinker_ext.clients.journaling import Resumption
 from tinker_ext.clients.service import ServiceClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.errors import InvalidInputError
@@ -19,6 +21,8 @@ from tinker_ext.journal import Journal, JournalError
 
 if TYPE_CHECKING:
     from tinker_ext.types.optimizer import OptimizerConfig
+
+__all__ = ["Journal", "JournalError", "Resumption", "Run"]
 
 log = logging.getLogger("tinker_ext")
 
@@ -96,8 +100,8 @@ class Run:
                 f"Give Run a service or its options ({', '.join(sorted(service_options))}), "
                 "not both."
             )
-        if save_every is not None and save_every < 1:
-            raise InvalidInputError(f"save_every must be at least 1, not {save_every}.")
+        if save_every is not None:
+            check_count("save_every", save_every, least=1)
         self._settings: dict[str, Any] = {
             "base_model": base_model,
             "rank": rank,
@@ -162,7 +166,14 @@ class Run:
 
         Yields:
             A step number; asking for the next one completes it.
+
+        Raises:
+            InvalidInputError: `count` is not a whole number.
         """
+        check_count("count", count)
+        return self._steps(count)
+
+    def _steps(self, count: int) -> Iterator[int]:
         while self._begin(count):
             _ = self.training
             if self.next_step >= count:
@@ -171,8 +182,12 @@ class Run:
             yield self._step
             self.service.holder.submit(self._complete()).result()
 
-    async def steps_async(self, count: int) -> AsyncIterator[int]:
+    def steps_async(self, count: int) -> AsyncIterator[int]:
         """Async form of `steps`."""
+        check_count("count", count)
+        return self._steps_async(count)
+
+    async def _steps_async(self, count: int) -> AsyncIterator[int]:
         while self._begin(count):
             await self._training_async()
             if self.next_step >= count:
@@ -187,7 +202,7 @@ class Run:
         Args:
             name: First part of the checkpoint's name; the number of steps follows it, since a
                 name that is used again would replace the checkpoint needed after a crash.
-            ttl_seconds: Life of the checkpoint; None keeps it.
+            ttl_seconds: Lifetime of the checkpoint; None keeps it.
 
         Returns:
             Its path.

@@ -1,0 +1,84 @@
+"""What a reply says about the key it was asked with."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import re
+from urllib.parse import quote
+
+import pytest
+
+from tinker_ext._transport import Call
+from tinker_ext._transport.headers import HeaderBlock
+
+KEY = "tml-0123456789abcdef"
+
+
+class Watching:
+    """A credential that notes when it is told of a refusal."""
+
+    fingerprint = "f"
+
+    def __init__(self, value: str | None) -> None:
+        self.value = value
+        self.told: list[str] = []
+
+    async def header(self) -> str | None:
+        return self.value
+
+    def refused(self, value: str) -> None:
+        self.told.append(value)
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 403, 429, 500])
+@pytest.mark.parametrize("value", [KEY, None])
+def test_only_a_401_to_a_key_renews_it(status, value):
+    """M33 F26: any other answer leaves the key alone, and so does a 401 without one."""
+    credentials = Watching(value)
+    block = HeaderBlock(credentials)
+    call = Call(operation="health_check", method="GET", path="/x", lane="rest", timeout=1.0)
+    asyncio.run(block.build(call, 0))
+    block.receive((status, {}, b"{}"))
+    assert credentials.told == ([KEY] if status == 401 and value else [])
+
+
+def taken_in(key, *reply):
+    """What is left of a reply to a request that carried a key."""
+    block = HeaderBlock(Watching(key))
+    call = Call(operation="health_check", method="GET", path="/x", lane="rest", timeout=1.0)
+    asyncio.run(block.build(call, 0))
+    return block.receive(reply)
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_key_repeated_by_a_header_is_blanked_at_every_status(status):
+    """M33: the note of a 200 is logged, and its Content-Type is quoted by errors."""
+    _, fields, _ = taken_in(KEY, status, {"x-deprecation-note": f"key {KEY}", "etag": "a"}, b"{}")
+    assert fields == {"x-deprecation-note": "key ***", "etag": "a"}
+
+
+TWISTED = 'tml-S3cr3t+Key/abc=="<&'
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize(
+    "form",
+    [
+        json.dumps(TWISTED)[1:-1],
+        json.dumps(TWISTED)[1:-1].replace("/", r"\/"),
+        "".join(f"\\u{ord(each):04x}" for each in TWISTED),
+        "".join(each if each.isalnum() else f"\\u{ord(each):04X}" for each in TWISTED),
+        quote(TWISTED, safe=""),
+        quote(TWISTED),
+        re.sub("%..", lambda match: match[0].lower(), quote(TWISTED, safe="")),
+        html.escape(TWISTED),
+    ],
+)
+def test_a_key_is_blanked_however_a_reply_writes_it(status, form):
+    """M33: what JSON, a URL or a page escapes reads as the key again."""
+    body = b'{"detail":"bad ' + form.encode() + b'"}'
+    _, fields, content = taken_in(TWISTED, status, {"location": f"/?k={form}"}, body)
+    assert content == b'{"detail":"bad ***"}'
+    assert fields == {"location": "/?k=***"}
