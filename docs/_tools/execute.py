@@ -92,8 +92,10 @@ def _shell(text: str, name: str, space: dict[str, Any]) -> tuple[str, str | None
         timeout=110,
         stdin=subprocess.DEVNULL,
     )
-    problem = f"{text}\nexit code {done.returncode}\n{done.stderr}" if done.returncode else None
-    return done.stdout, problem
+    if not done.returncode:
+        return done.stdout, None
+    # Both streams: pytest reports failures on the first, most programs on the second.
+    return done.stdout, f"{text}\nexit code {done.returncode}\n{done.stdout}\n{done.stderr}"
 
 
 def main() -> None:

@@ -113,7 +113,6 @@ def test_async_with_closes_too(port):
             return service.session_id
 
     session_id = asyncio.run(main())
-    # Not by the log, which is written after the answer has left.
     assert port.app.world.sessions[session_id].status["reason"]["type"] == "success"
     assert loop_threads() == []
 

@@ -123,8 +123,13 @@ class App:
             else self.faults.choose(request.method, request.path, TrainingBody(request))
         )
         kinds = tuple(fault.kind for fault in chosen)
-        connection = Connection(scope, receive, send)
         status, size = 0, 0
+
+        def log() -> None:
+            if not control:
+                self._log(started, request, 0 if connection.cut else status, size, kinds)
+
+        connection = Connection(scope, receive, send, log)
         try:
             response = await strike_before(chosen, self.world, request, connection)
             if response is None:
@@ -137,8 +142,7 @@ class App:
                 status, size = response.status, len(response.body)
         finally:
             # Before the reply leaves, so that whoever has it finds it in the log.
-            if not control:
-                self._log(started, request, 0 if connection.cut else status, size, kinds)
+            connection.log()
         if response is not None:
             await send_response(send, response)
 

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -26,17 +26,29 @@ class Connection:
 
     Attributes:
         cut: The line was cut on purpose.
+
+    Args:
+        log: Writes the request down; called once, before the caller can see how it ended.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, log: Callable[[], None]) -> None:
         self._transport: Any = (scope.get("extensions") or {}).get(TRANSPORT)
         self._receive = receive
         self.send = send
         self.cut = False
+        self._log = log
+        self._logged = False
+
+    def log(self) -> None:
+        """Write the request down, if it is not yet."""
+        if not self._logged:
+            self._logged = True
+            self._log()
 
     async def close(self) -> None:
         """Hang up without an answer."""
         self.cut = True
+        self.log()
         if self._transport is None:
             import httpx
 
@@ -47,6 +59,7 @@ class Connection:
     async def reset(self) -> None:
         """Reset the connection (RST instead of FIN)."""
         self.cut = True
+        self.log()
         if self._transport is None:
             import httpx
 
@@ -61,6 +74,7 @@ class Connection:
     async def truncate(self, response: Response) -> None:
         """Announce a whole body and send half of it."""
         self.cut = True
+        self.log()
         if self._transport is None:
             import httpx
 
@@ -85,6 +99,7 @@ class Connection:
         await self.send({"type": "http.response.body", "body": b""})
 
     async def _start(self, response: Response) -> None:
+        self.log()
         headers = response.raw_headers()
         start = {"type": "http.response.start", "status": response.status, "headers": headers}
         await self.send(start)
