@@ -49,6 +49,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import tinker_ext._statuses as statuses
+
 if TYPE_CHECKING:
     import httpx
 
@@ -587,10 +589,6 @@ STATUS_ERRORS: Mapping[int, type[APIStatusError]] = {
 """The one table from status to class; every status of 500 and above is InternalServerError."""
 
 
-TEMPORARY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""After these a file server, which is not a Tinker server, may well answer the next time."""
-
-
 def error_for_status(
     status: int,
     body: object = None,
@@ -636,11 +634,11 @@ def error_for_status(
         request_id=request_id,
         attempts=attempts,
         elapsed=elapsed,
-        hint=hint or (PAGE_HINT if status in _PAGES and is_page(content) else cls.default_hint),
+        hint=hint
+        or (PAGE_HINT if status in statuses.MISSING and is_page(content) else cls.default_hint),
     )
 
 
-_PAGES = frozenset({404, 405, 501})
 PAGE_HINT = (
     "The body is a web page, so a gateway or proxy wrote it and not a Tinker server. Try again, or "
     "check base_url."

@@ -138,23 +138,6 @@ def refuse_unlisted(name: str, value: Any, known: tuple[str | int, ...]) -> Any:
     return value
 
 
-def _is_json(media_type: str) -> bool:
-    return media_type in ("application/json", "") or media_type.endswith("+json")
-
-
-def _answer(answers: tuple[Answer, ...], status_code: int) -> Answer | None:
-    """Return what is documented for a status; every success means what the documented one does.
-
-    Servers differ in whether they accept work with 200, 201 or 202.
-    """
-    for answer in answers:
-        if answer.low <= status_code <= answer.high:
-            return answer
-    if 200 <= status_code < 300:
-        return next((answer for answer in answers if 200 <= answer.low < 300), None)
-    return None
-
-
 def read_answer(
     answers: tuple[Answer, ...], status_code: int, headers: Mapping[str, str], content: bytes
 ) -> Any:
@@ -174,7 +157,10 @@ def read_answer(
         UnexpectedStatus: The status is not documented.
         UnexpectedBody: The content type or the JSON is not what is documented.
     """
-    answer = _answer(answers, status_code)
+    answer = next((each for each in answers if each.low <= status_code <= each.high), None)
+    if answer is None and 200 <= status_code < 300:
+        # Servers differ in whether they accept work with 200, 201 or 202.
+        answer = next((each for each in answers if 200 <= each.low < 300), None)
     if answer is None:
         raise UnexpectedStatus("the document has no such status", status_code, headers, content)
     if (answer.json is None and not answer.binary) or (status_code >= 400 and not content):
@@ -182,7 +168,8 @@ def read_answer(
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type in answer.binary:
         return content.decode("utf-8", "replace") if media_type.startswith("text/") else content
-    if answer.json is None or not _is_json(media_type):
+    is_json = media_type in ("application/json", "") or media_type.endswith("+json")
+    if answer.json is None or not is_json:
         wanted = [*(["JSON"] if answer.json is not None else []), *answer.binary]
         problem = f"the body should be {' or '.join(wanted)}"
         raise UnexpectedBody(problem, status_code, headers, content)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tinker_ext._transport.statuses as statuses
+import tinker_ext._statuses as statuses
 from tinker_ext._transport.connection import Connection
 from tinker_ext._transport.events import LoggingObserver, Observer, Observers
 from tinker_ext._transport.headers import Credentials

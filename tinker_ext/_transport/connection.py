@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 import attrs
 import httpx
 
+import tinker_ext._statuses as statuses
 import tinker_ext._transport.retry as retry
-import tinker_ext._transport.statuses as statuses
 from tinker_ext._transport.channel import RawReply
 from tinker_ext._transport.events import (
     Observer,
@@ -173,6 +173,7 @@ class Connection:
         *,
         deadline: float | None = None,
         ask_unpaid: Callable[[], Awaitable[Timing]] | None = None,
+        pending: Callable[[Reply], float | None] | None = None,
     ) -> Reply:
         """Send a call by its row of the table until there is an answer.
 
@@ -180,6 +181,7 @@ class Connection:
             call: What to send; every attempt has the same body and idempotency key.
             deadline: Loop time after which nothing more is tried; by default 300 s from now.
             ask_unpaid: Asked at the first 402 how long such a status is waited out.
+            pending: Says in how many seconds to ask again when a 2xx reply is not the answer yet.
 
         Returns:
             A 2xx reply (or a status the call's rule counts as an answer).
@@ -192,6 +194,9 @@ class Connection:
         call = self._with_key(call)
         attempts = self.attempts(call, deadline)
         attempts.ask_unpaid = ask_unpaid
+        if pending is not None:
+            attempts.pending = pending
+            attempts.timing = attrs.evolve(attempts.timing, attempts=None)
         await self.send(attempts, lambda: call)
         return self.conclude(lambda: call, attempts)
 
@@ -234,9 +239,14 @@ class Connection:
 
     def conclude(self, make: Callable[[], Call], attempts: Attempts) -> Reply:
         """Return the reply of a request that has ended, or raise what it came to."""
-        if attempts.error is None and isinstance(attempts.verdict, Accept):
-            assert attempts.reply is not None
-            return attempts.reply
+        reply = attempts.reply
+        # A 2xx reply without that verdict says "not yet", and the time is over.
+        if (
+            reply is not None
+            and attempts.error is None
+            and (isinstance(attempts.verdict, Accept) or reply.status in statuses.ACCEPTED)
+        ):
+            return reply
         call = make()
         try:
             return self._answer(call, attempts)
@@ -346,7 +356,7 @@ class Connection:
             if watched:
                 self._tell_end(call, earlier, reply.status, None, reply.elapsed)
         finally:
-            if attempts.enters:
+            if attempts.taken:
                 attempts.leave()
         (self._tokens or self.tokens).note_outcome(lane, reply, error, started)
         await attempts.take(reply, error)

@@ -24,7 +24,7 @@ import tenacity
 from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
-import tinker_ext._transport.statuses as statuses
+import tinker_ext._statuses as statuses
 from tinker_ext._transport.messages import (
     LaneBusyError,
     Owner,
@@ -594,10 +594,12 @@ class Attempts:
         "loop",
         "operation",
         "owner",
+        "pending",
         "reply",
         "rng",
         "rule",
         "sent",
+        "taken",
         "timing",
         "verdict",
     )
@@ -627,12 +629,16 @@ class Attempts:
         self.verdict: Verdict = ACCEPT
         self.in_doubt = False
         self.enters = False
-        """Whether an attempt needs more than a connection: `enter` takes it, `leave` gives back."""
+        """Whether an attempt needs more than a connection, for which `enter` waits."""
+        self.taken = False
+        """Whether `enter` took something that `leave` gives back."""
         self.sent = False
         self.owner: Owner | None = None
         """The call in flight that it is sent for; told when it is sent again."""
         self.ask_unpaid: Callable[[], Awaitable[Timing]] | None = None
         """Asked at the first 402 how long the server lets clients wait for money."""
+        self.pending: Callable[[Reply], float | None] | None = None
+        """Says in how many seconds to ask again, when a reply is not the answer yet."""
         self._failures = self._conflicts = 0
         self._billed_until: float | None = None
         self._paged_since: float | None = None
@@ -640,7 +646,7 @@ class Attempts:
     # -- what a kind of request may do differently -----------------------------------------
 
     async def enter(self) -> None:
-        """Wait for whatever an attempt needs beside a connection; `leave` gives it back."""
+        """Wait for whatever an attempt needs beside a connection."""
 
     def leave(self) -> None:
         """Give back what `enter` took."""
@@ -650,7 +656,11 @@ class Attempts:
         if self.ask_unpaid and reply is not None and reply.status == statuses.UNPAID:
             ask, self.ask_unpaid = self.ask_unpaid, None
             self.timing = await ask()
-        return self.by_table(reply, error)
+        told = self.by_table(reply, error)
+        if self.pending is None or reply is None or told is not ACCEPT:
+            return told
+        pause = self.pending(reply)
+        return told if pause is None else Retry(pause, "pending")
 
     # -- the table -------------------------------------------------------------------------
 
@@ -799,7 +809,7 @@ async def run(
     attempts: Attempts,
     again: Callable[[], Awaitable[None]],
     *,
-    tokens: RetryTokens,
+    tokens: RetryTokens | None = None,
     on_retry: Callable[[Attempts], None] | None = None,
 ) -> None:
     """Go on after a first attempt, until the verdict is final or a limit is reached.
@@ -807,7 +817,8 @@ async def run(
     Args:
         attempts: The request; its first attempt was made.
         again: Makes one more attempt and has `attempts` take note of it.
-        tokens: Shared by everybody who talks to this server.
+        tokens: Shared by everybody who talks to this server; None where the verdicts alone say
+            when to go on.
         on_retry: Told before each wait.
     """
     first = True
@@ -825,7 +836,7 @@ async def run(
 
 async def _pause(
     attempts: Attempts,
-    tokens: RetryTokens,
+    tokens: RetryTokens | None,
     on_retry: Callable[[Attempts], None] | None,
     delay: float,
 ) -> None:
@@ -833,6 +844,9 @@ async def _pause(
     last: Any = attempts.verdict
     if on_retry is not None:
         on_retry(attempts)
+    if tokens is None:
+        await asyncio.sleep(delay)
+        return
     # On an unhealthy lane the line of probes replaces a delay of our own; a named one is kept.
     if not (last.unhealthy and last.ours and tokens.unhealthy(attempts.lane)):
         await asyncio.sleep(delay)

@@ -14,6 +14,10 @@ Part: TypeAlias = bytes | memoryview
 BLOCK_BYTES: Final = 256 * 1024
 """So much is joined at once: it fits the processor's cache and keeps the socket busy."""
 
+ASK = b'{"request_id":%b}'
+"""The body of retrieve_future, which is written most often of all."""
+ASK_SIZE = b'{"request_id":%b,"allow_metadata_only":true}'
+
 
 class Body:
     """A large body that is joined block by block while it leaves, so that it is never there twice.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -16,7 +15,7 @@ from tinker_api import operations as api
 from tinker_api.operations import Operation, Prepared
 
 from tinker_ext import auth, forks, paths, types
-from tinker_ext._transport import Reply
+from tinker_ext._transport import Reply, statuses
 from tinker_ext.clients import endings
 from tinker_ext.clients.arguments import awaited, check_ttl
 from tinker_ext.clients.opening import open_workspace
@@ -266,17 +265,21 @@ class RestClient(LookUps):
     export_session_trace_async = awaited(export_session_trace)
 
     async def _trace(self, session_id: str) -> str:
-        arguments = {"session_id": session_id}
-        while True:
-            reply = await self._workspace.call(api.GET_SESSION_TRACE_EXPORT, arguments)
-            body = reply.to_dict()
-            status, url = body.get("status"), body.get("url")
-            if status == "ready" and isinstance(url, str):
-                return url
-            if status != "pending":
-                why = body.get("error") or f"the server answered {status!r} without a URL"
-                raise TraceExportError(f"The trace could not be made: {why}.")
-            await asyncio.sleep(TRACE_POLL_SECONDS)
+        seconds = self._workspace.seconds()
+        reply = await self._workspace.call(
+            api.GET_SESSION_TRACE_EXPORT,
+            {"session_id": session_id},
+            seconds,
+            pending=lambda said: TRACE_POLL_SECONDS if said.status == "pending" else None,
+        )
+        body = reply.to_dict()
+        status, url = body.get("status"), body.get("url")
+        if status == "ready" and isinstance(url, str):
+            return url
+        why = body.get("error") or f"the server answered {status!r} without a URL"
+        if status == "pending":
+            why = f"it was not ready within {seconds:g} s"
+        raise TraceExportError(f"The trace could not be made: {why}.")
 
     def get_sampler(self, sampler_id: str) -> APIFuture[GetSamplerResponse]:
         """What a sampler samples from."""
@@ -361,7 +364,7 @@ class RestClient(LookUps):
                 return
             except APIStatusError as error:
                 private = op is api.UNPUBLISH_CHECKPOINT and "public" in str(error.body)
-                if not (private and error.status_code in (400, 404)):
+                if not (private and error.status_code in statuses.NOTHING_TO_UNDO):
                     raise
 
         return self._workspace.submit(change())

@@ -20,7 +20,6 @@ from tinker_ext.batch import custom_loss
 from tinker_ext.batch.checks import check_batch
 from tinker_ext.batch.chunking import NUMBERS_ERA, Limits, datum_size, split
 from tinker_ext.batch.merge import merge, trained_positions
-from tinker_ext.config import Config
 from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.server import prepare
 from tinker_ext.core.training_queue import MakePayload, QueuedCall, TrainingQueue
@@ -30,20 +29,6 @@ from tinker_ext.types.datum import Datum
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.outputs import ForwardBackwardOutput
 from tinker_ext.types.tensor_data import TensorData
-
-
-def limits_of(dialect: Dialect, config: Config) -> Limits:
-    """How much one request may hold on this server."""
-    limits = NUMBERS_ERA
-    if Ability.CHUNKS_BY_BYTES in dialect.abilities:
-        limits = Limits(
-            dialect.config.fwdbwd_max_chunk_len,
-            dialect.config.fwdbwd_max_chunk_bytes_count,
-            "bytes",
-        )
-    return Limits(
-        config.chunk_datums or limits.datums, config.chunk_size or limits.size, limits.unit
-    )
 
 
 @attrs.define
@@ -64,31 +49,23 @@ class ForwardChunk:
 
     def __call__(self, wire: Wire) -> Payload:
         """Encode, unless that was done for this wire already."""
-        if self._encoded is None or self._encoded.wire is not wire:
-            self._encoded = self._encode(wire)
-        return self._encoded
-
-    def _encode(self, wire: Wire) -> Payload:
+        if self._encoded is not None and self._encoded.wire is wire:
+            return self._encoded
+        batch = self.model_id, self.data, self.loss_fn, self.loss_fn_config
         if wire is Wire.JSON:
-            return json_codec.encode_forward(
-                self.model_id,
-                self.data,
-                self.loss_fn,
-                self.loss_fn_config,
+            self._encoded = json_codec.encode_forward(
+                *batch,
                 forward_only=self.forward_only,
                 later=self.later,
                 sized_images=self.sized_images,
             )
-        from tinker_ext._wire import proto_codec
+        else:
+            from tinker_ext._wire import proto_codec
 
-        return proto_codec.encode_forward(
-            self.model_id,
-            self.data,
-            self.loss_fn,
-            self.loss_fn_config,
-            forward_only=self.forward_only,
-            zstd=self.zstd,
-        )
+            self._encoded = proto_codec.encode_forward(
+                *batch, forward_only=self.forward_only, zstd=self.zstd
+            )
+        return self._encoded
 
 
 @functools.cache
@@ -241,8 +218,13 @@ class Submission:
         dialect: Dialect,
     ) -> list[ForwardChunk]:
         """Split a batch for this server; nothing is encoded yet."""
-        zstd = dialect.config.proto_compress_fwdbwd and _has_zstd()
-        limits = limits_of(dialect, self._workspace.server.config)
+        told, chosen = dialect.config, self._workspace.server.config
+        zstd = told.proto_compress_fwdbwd and _has_zstd()
+        datums, size, unit = NUMBERS_ERA.datums, NUMBERS_ERA.size, NUMBERS_ERA.unit
+        if Ability.CHUNKS_BY_BYTES in dialect.abilities:
+            datums, size = told.fwdbwd_max_chunk_len, told.fwdbwd_max_chunk_bytes_count
+            unit = "bytes"
+        limits = Limits(chosen.chunk_datums or datums, chosen.chunk_size or size, unit)
         return [
             ForwardChunk(
                 self._model_id,

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from tinker_ext._transport import statuses
+from tinker_ext._transport import (
+    Attempts,
+    Fail,
+    Reply,
+    Retry,
+    RetryRule,
+    Timing,
+    Verdict,
+    statuses,
+)
+from tinker_ext._transport.retry import ACCEPT, run
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import APIStatusError, RequestFailedError
 from tinker_ext.types.enums import QueueState, RequestErrorCategory
@@ -100,18 +111,45 @@ class RetryHandler(Generic[T]):
             Exception: What `func` raised last, when sending again cannot help, retries are off or
                 `progress_timeout` seconds have passed.
         """
-        clock = asyncio.get_running_loop().time
-        began, failures = clock(), 0
+        work = _Work(self, lambda: func(*args, **kwargs))
         async with self._slots:
-            while True:
-                try:
-                    return await func(*args, **kwargs)
-                except Exception as error:
-                    spent = clock() - began
-                    late = (
-                        self.config.enable_stuck_detection and spent > self.config.progress_timeout
-                    )
-                    if late or not self.config.enable_retry_logic or not self._retryable(error):
-                        raise
-                failures += 1
-                await asyncio.sleep(self.config.delay(failures, self._random.random()))
+            await work.make()
+            if isinstance(work.verdict, Retry):
+                await run(work, work.make)
+        if work.error is not None:
+            raise work.error
+        value: T = work.value
+        return value
+
+    def judge(self, error: Exception, failures: int, spent: float) -> Verdict:
+        """Decide what follows a failure."""
+        config = self.config
+        late = config.enable_stuck_detection and spent > config.progress_timeout
+        if late or not config.enable_retry_logic or not self._retryable(error):
+            return Fail("final")
+        return Retry(config.delay(failures, self._random.random()), "configured")
+
+
+class _Work(Attempts):
+    """A coroutine function of the user that is called until it succeeds."""
+
+    __slots__ = ("_func", "_handler", "value")
+
+    def __init__(self, handler: RetryHandler[Any], func: Callable[[], Awaitable[Any]]) -> None:
+        super().__init__(handler.name, "", RetryRule.ONCE, math.inf, Timing(), random.Random())
+        self._handler = handler
+        self._func = func
+        self.value: Any = None
+
+    async def make(self) -> None:
+        """Call it once and take note of what came."""
+        error: Exception | None = None
+        try:
+            self.value = await self._func()
+        except Exception as caught:
+            error = caught
+        await self.take(None, error)
+
+    async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
+        """Decide what follows from one call."""
+        return ACCEPT if error is None else self._handler.judge(error, self.count, self.elapsed)

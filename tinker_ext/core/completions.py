@@ -185,7 +185,9 @@ class _BatchPoll(Attempts):
         """Decide what follows from one poll; nobody is left waiting for a refusal."""
         if not self._completions.awaited:
             return ACCEPT
-        if reply is None or not (reply.status in statuses.ACCEPTED or reply.status == 408):
+        if reply is None or not (
+            reply.status in statuses.ACCEPTED or reply.status == statuses.NOT_YET
+        ):
             return self.by_table(reply, error)
         if reply.elapsed >= HELD_SECONDS:
             self._pace = FIRST_PACE_SECONDS

@@ -18,6 +18,8 @@ _PENDING = "PENDING"
 _CANCELLED = "CANCELLED_AND_NOTIFIED"
 _FINISHED = "FINISHED"
 
+_DEADLOCK = "result() was called on the client's own loop thread, where it would wait for itself."
+
 _process = 0
 """Counts forks: a future of the parent process has nobody left to end it in a child."""
 
@@ -110,19 +112,15 @@ class LightFuture(forks.OfThisProcess, concurrent.futures.Future[T]):
         if self._made_in != _process:
             self._refuse_orphan()
         on_cancel = self.on_cancel
-        if not self._settle(_CANCELLED, None, None):
+        if not self.settle(None, _CANCELLED):
             return self._state == _CANCELLED
         if on_cancel is not None:
             on_cancel()
         return True
 
-    def settle(self, value: T) -> bool:
-        """Set the result unless the future is done; says whether it did."""
-        return self._settle(_FINISHED, value, None)
-
-    def fail(self, error: BaseException) -> bool:
+    def fail(self, error: BaseException | None) -> bool:
         """Set the error unless the future is done; says whether it did."""
-        return self._settle(_FINISHED, None, error)
+        return self.settle(None, error=error)
 
     def set_result(self, result: T) -> None:
         """Set the result; raises `InvalidStateError` when the future is done."""
@@ -131,7 +129,7 @@ class LightFuture(forks.OfThisProcess, concurrent.futures.Future[T]):
 
     def set_exception(self, exception: BaseException | None) -> None:
         """Set the error; raises `InvalidStateError` when the future is done."""
-        if not self._settle(_FINISHED, None, exception):
+        if not self.fail(exception):
             raise concurrent.futures.InvalidStateError(f"{self._state}: {self!r}")
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
@@ -168,7 +166,8 @@ class LightFuture(forks.OfThisProcess, concurrent.futures.Future[T]):
         if self._made_in != _process:
             self._refuse_orphan()
         if self._state == _PENDING:
-            self._refuse_deadlock()
+            if threading.get_ident() in _core_threads:
+                raise DeadlockError(_DEADLOCK)
             try:
                 return super().result(timeout if timeout is None else _seconds(timeout))
             except TimeoutError as error:
@@ -184,7 +183,8 @@ class LightFuture(forks.OfThisProcess, concurrent.futures.Future[T]):
             self._refuse_orphan()
         if self._state == _FINISHED:
             return self._exception
-        self._refuse_deadlock()
+        if self._state == _PENDING and threading.get_ident() in _core_threads:
+            raise DeadlockError(_DEADLOCK)
         try:
             return super().exception(_seconds(timeout))
         except TimeoutError:
@@ -209,14 +209,10 @@ class LightFuture(forks.OfThisProcess, concurrent.futures.Future[T]):
                 )
             )
 
-    def _refuse_deadlock(self) -> None:
-        if self._state == _PENDING and threading.get_ident() in _core_threads:
-            raise DeadlockError(
-                "result() was called on the client's own loop thread, where it would wait for "
-                "itself."
-            )
-
-    def _settle(self, state: str, value: Any, error: BaseException | None) -> bool:
+    def settle(
+        self, value: T | None, state: str = _FINISHED, *, error: BaseException | None = None
+    ) -> bool:
+        """Set the result unless the future is done; says whether it did."""
         with self._lock:
             if self._state != _PENDING:
                 return False

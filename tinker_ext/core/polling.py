@@ -14,7 +14,6 @@ from tinker_api.models import FutureMetadataOnly, RequestFailedResponse, TryAgai
 from tinker_api.operations import Operation
 
 from tinker_ext._transport import (
-    Accept,
     Attempts,
     Call,
     Fail,
@@ -29,6 +28,7 @@ from tinker_ext._transport import (
 from tinker_ext._transport.retry import ACCEPT, HELD_SECONDS, back_off
 from tinker_ext._wire import results
 from tinker_ext._wire.dialect import Ability, Wire
+from tinker_ext._wire.payload import ASK, ASK_SIZE
 from tinker_ext.core.in_flight import Entry
 from tinker_ext.core.server import Server, unreadable
 from tinker_ext.errors import (
@@ -125,7 +125,15 @@ def parse(op: Operation[Any, Any], reply: Reply, request_id: str) -> Outcome:
     """
     status = reply.status
     if status in statuses.ACCEPTED:
-        return _success(op, reply, request_id)
+        kind = reply.headers.get("content-type", "")
+        try:
+            if _PROTOBUF in kind:
+                return Ready(results.read_proto(op, reply.content))
+            if "html" in kind:
+                return FromElsewhere(status)
+            return _read(results.read_json(op, orjson.loads(reply.content)), request_id)
+        except _BAD_BODY as error:
+            return Broken(unreadable(reply, op.result or op.name, request_id, error))
     body = _mapping(reply.content)
     if status == statuses.NOT_YET:
         return _pending(body or {})
@@ -150,16 +158,8 @@ def parse(op: Operation[Any, Any], reply: Reply, request_id: str) -> Outcome:
     )
 
 
-def _success(op: Operation[Any, Any], reply: Reply, request_id: str) -> Outcome:
-    kind = reply.headers.get("content-type", "")
-    try:
-        if _PROTOBUF in kind:
-            return Ready(results.read_proto(op, reply.content))
-        if "html" in kind:
-            return FromElsewhere(reply.status)
-        value = results.read_json(op, orjson.loads(reply.content))
-    except _BAD_BODY as error:
-        return Broken(unreadable(reply, op.result or op.name, request_id, error))
+def _read(value: Any, request_id: str) -> Outcome:
+    """What a member of the union means: the result itself, or one of those that stand for it."""
     if isinstance(value, TryAgainResponse):
         return _pending(value.to_dict(), immediate=True)
     if isinstance(value, FutureMetadataOnly):
@@ -214,8 +214,6 @@ def _mapping(content: bytes) -> Mapping[str, Any] | None:
 
 
 _NOT_ABOUT_THE_FUTURE = statuses.FAILED | statuses.REFUSED_FOR_NOW | {statuses.CONFLICT}
-_ASK = b'{"request_id":%b}'
-_ASK_SIZE = b'{"request_id":%b,"allow_metadata_only":true}'
 _headers: dict[tuple[str, bool], tuple[tuple[str, str], ...]] = {}
 
 FIRST_PACE_SECONDS = 0.01
@@ -255,10 +253,12 @@ async def wait_for(
     poll = _Poll(server, entry, op, request_id, roundtrip, metadata_only)
     try:
         await server.connection.send(poll, poll.make)
-        return poll.conclude()
     finally:
         if poll.held:
             poll.release()
+    if poll.verdict is ACCEPT:
+        return poll.value
+    raise poll.failure()
 
 
 class _Poll(Attempts):
@@ -277,8 +277,8 @@ class _Poll(Attempts):
         "_roundtrip",
         "_server",
         "_told_size",
-        "_value",
         "held",
+        "value",
     )
 
     def __init__(
@@ -320,7 +320,7 @@ class _Poll(Attempts):
         self._pace = FIRST_PACE_SECONDS
         self.held = 0
         self._told_size = False
-        self._value: Any = None
+        self.value: Any = None
         self._failure: TinkerError | None = None
         entry.stage = "waiting"
         entry.attempt = 0
@@ -347,7 +347,7 @@ class _Poll(Attempts):
             method="POST",
             path=api.RETRIEVE_FUTURE.path,
             # Written for each poll: what orjson gives back keeps 4 KB, and thousands wait here.
-            content=(_ASK_SIZE if self._metadata_only else _ASK) % orjson.dumps(self._request_id),
+            content=(ASK_SIZE if self._metadata_only else ASK) % orjson.dumps(self._request_id),
             headers=self._headers,
             numbers=numbers,
             lane=self.lane,
@@ -378,7 +378,7 @@ class _Poll(Attempts):
             len(reply.content), parse, self._op, reply, self._request_id
         )
         if isinstance(answer, Ready):
-            self._value = answer.value
+            self.value = answer.value
             self._server.poll_pace.got_result()
             return ACCEPT
         return await self._not_ready(answer)
@@ -424,12 +424,10 @@ class _Poll(Attempts):
             return Fail("final")
         return back_off(self._failures, self.rng.random(), self.timing, unhealthy=False)
 
-    def conclude(self) -> Any:
-        """Return the result, or raise what the wait came to."""
-        if isinstance(self.verdict, Accept):
-            return self._value
+    def failure(self) -> BaseException:
+        """What a wait came to that ended without a result."""
         if isinstance(self.verdict, Retry) and not self.out_of_funds():
-            raise self._late()
+            return self._late()
         error: BaseException | None = self._failure or self.error
         if error is None:
             reply = self.reply
@@ -442,7 +440,7 @@ class _Poll(Attempts):
                 attempts=self._entry.attempt,
                 elapsed=self.loop.time() - self._entry.started,
             )
-        raise error
+        return error
 
     def _late(self) -> TinkerError:
         return self._entry.late(self.loop.time(), self._server.in_flight.stall_seconds)

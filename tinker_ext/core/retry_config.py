@@ -10,11 +10,11 @@ from typing import Any
 import attrs
 import httpx
 
+from tinker_ext._transport import statuses
 from tinker_ext.errors import APIConnectionError, ConfigurationError, RetryableException
 
 RETRYABLE = (TimeoutError, APIConnectionError, httpx.TimeoutException, RetryableException)
 
-_REFUSED_FOR_NOW = frozenset({402, 429})
 _MOST_DOUBLINGS = 62
 
 
@@ -117,7 +117,7 @@ class RetryConfig:
 
     def resends(self, status: int | None, error: Exception | None) -> bool:
         """Whether an attempt that the retry table would repeat is repeated for this client."""
-        if status in _REFUSED_FOR_NOW:
+        if status in statuses.REFUSED_FOR_NOW:
             return True
         return self.enable_retry_logic and (error is None or self.retries(error))
 

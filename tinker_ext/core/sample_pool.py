@@ -597,7 +597,6 @@ class _SamplePost(Attempts):
         "_sample",
         "_size",
         "_started",
-        "_taken",
     )
 
     def __init__(self, pool: SamplePool, sample: Sample) -> None:
@@ -615,7 +614,6 @@ class _SamplePost(Attempts):
         self._pool = pool
         self._sample = sample
         self._size = prompt_size(sample.prompt)
-        self._taken = False
         self._started = self.began
         self._empty = 0
         if sample.key is None:
@@ -630,14 +628,13 @@ class _SamplePost(Attempts):
         elif backoff.remaining() > 0:
             await backoff.wait()
         await self._pool.bytes.acquire(self._size)
-        self._taken = True
+        self.taken = True
         self._started = self.loop.time()
 
     def leave(self) -> None:
         """Give the bytes back."""
-        if self._taken:
-            self._taken = False
-            self._pool.bytes.release(self._size)
+        self.taken = False
+        self._pool.bytes.release(self._size)
 
     def make(self) -> Call:
         """The next attempt."""

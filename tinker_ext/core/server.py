@@ -28,6 +28,7 @@ from tinker_ext._transport import (
     Timing,
     statuses,
 )
+from tinker_ext._transport.retry import DEFAULT_TIMING
 from tinker_ext._wire import dialect as dialects
 from tinker_ext._wire.dialect import Ability, Dialect, DialectFile, Seq, Wire
 from tinker_ext._wire.json_codec import dumps, json_form
@@ -131,12 +132,11 @@ class Server:
         self._probe: Shared[Dialect] = Shared(self._ask_config)
         self.dialect: Dialect | None = None
         """What the server speaks; None before the first request."""
-        self._poll_timing: Timing | None = None
-        self._sample_timing: Timing | None = None
         self.seconds = {op.name: self._seconds_of(op) for op in api.OPERATIONS.values()}
         """Time for one attempt of each operation."""
         self.response_bytes = ByteBudget(config.response_bytes_in_flight)
         self.poll_pace = PollPace()
+        self.sample_timing = self.poll_timing = DEFAULT_TIMING
 
     @property
     def connection(self) -> Connection:
@@ -155,6 +155,7 @@ class Server:
             self._probe = Shared(self._ask_config)
             self.response_bytes = ByteBudget(self.config.response_bytes_in_flight)
             self.poll_pace = PollPace()
+            self._set_timing(self._connection.timing, self.dialect)
         return self._connection
 
     @property
@@ -204,6 +205,7 @@ class Server:
         self.wire_confirmed = chosen.chosen_by != "probe"
         if self.config.response_bytes_in_flight == _RESPONSE_BYTES:
             self.response_bytes.resize(chosen.config.inflight_response_bytes_semaphore_size)
+        self._set_timing(self.connection.timing, chosen)
         if chosen.config.pjwt_auth_enabled:
             self._credentials.exchange_by(self._exchange)
         return chosen
@@ -255,32 +257,22 @@ class Server:
             made.message += f" It says: {error.status_code} {describe_body(error.body)}"
         return made.with_context(operation=op.name, attempts=error.attempts)
 
-    @property
-    def sample_timing(self) -> Timing:
-        """Delays of samples; 402 is waited out as long as the server allows."""
-        if self._sample_timing is None:
-            timing = self.connection.timing
-            if self.dialect is None:
-                return timing
-            most = self.dialect.config.billing_exception_max_pause_duration_sec
-            self._sample_timing = attrs.evolve(timing, billing=min(timing.billing, most))
-        return self._sample_timing
+    def _set_timing(self, timing: Timing, dialect: Dialect | None) -> None:
+        """Choose the delays of samples and polls: 402 is waited out as long as the server allows.
+
+        Polls go on as long as their owner waits.
+        """
+        if dialect is not None:
+            most = dialect.config.billing_exception_max_pause_duration_sec
+            timing = attrs.evolve(timing, billing=min(timing.billing, most))
+        self.sample_timing = timing
+        self.poll_timing = attrs.evolve(timing, attempts=None)
 
     async def _unpaid_timing(self) -> Timing:
         """Delays of a look-up that met 402, which alone would not need the server's settings."""
         with contextlib.suppress(APIError):
             await self.ready()
         return self.sample_timing
-
-    @property
-    def poll_timing(self) -> Timing:
-        """Delays of polls, which go on as long as their owner waits."""
-        if self._poll_timing is None:
-            timing = attrs.evolve(self.sample_timing, attempts=None)
-            if self.dialect is None:
-                return timing
-            self._poll_timing = timing
-        return self._poll_timing
 
     # -- the one call ----------------------------------------------------------------------
 
@@ -292,6 +284,7 @@ class Server:
         headers: tuple[tuple[str, str], ...] = (),
         deadline: float | None = None,
         idempotency_key: str | None = None,
+        pending: Callable[[Any], float | None] | None = None,
         **arguments: Any,
     ) -> R:
         """Send one operation by the retry table and return its reply.
@@ -301,6 +294,7 @@ class Server:
             headers: Headers of this call only.
             deadline: Loop time after which nothing more is tried.
             idempotency_key: Kept over all attempts; made up by default.
+            pending: Says in how many seconds to ask again when a reply is not the answer yet.
             **arguments: Path, query and body by name, checked by the generated model.
 
         Raises:
@@ -314,6 +308,7 @@ class Server:
             headers=headers,
             deadline=deadline,
             idempotency_key=idempotency_key,
+            pending=None if pending is None else lambda reply: pending(self.read(op, reply)),
         )
         return self.read(op, reply)
 
@@ -327,6 +322,7 @@ class Server:
         idempotency_key: str | None = None,
         redirect_is_answer: bool = False,
         retry: RetryRule | None = None,
+        pending: Callable[[Reply], float | None] | None = None,
     ) -> Reply:
         """Do what `call` does with checked arguments, and return the reply as it came."""
         path = prepared.path
@@ -349,6 +345,7 @@ class Server:
                 call,
                 deadline=deadline,
                 ask_unpaid=None if op is api.GET_CLIENT_CONFIG else self._unpaid_timing,
+                pending=pending,
             )
         except APIStatusError as error:
             missing = self.missing(op, error)
@@ -372,6 +369,17 @@ class Server:
             return op.parse(reply.status, reply.headers, reply.content)
         except (ApiError, ValueError, TypeError, KeyError) as error:
             raise unreadable(reply, op.reply, None, error) from error
+
+    def read_promise(self, op: Operation[Any, Any], reply: Reply) -> str:
+        """The id under which the result of an accepted operation is asked for."""
+        request_id = self.read(op, reply).request_id
+        if isinstance(request_id, str) and request_id:
+            return request_id
+        raise APIResponseValidationError(
+            ReplyParts.of(reply.status, reply.headers, reply.content[:2000], None),
+            None,
+            f"The server accepted {op.name} without a request_id it can be asked for.",
+        )
 
     async def aclose(self) -> None:
         """Close the connections and stop the watchdog."""

@@ -36,12 +36,14 @@ queue, and everybody behind it is told why); a request that leaves before the un
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
+import attrs
 import orjson
 from tinker_api import operations as api
 from tinker_api.operations import OPERATIONS, Operation
@@ -79,7 +81,6 @@ from tinker_ext.errors import (
     APIStatusError,
     ClientClosedError,
     ConflictError,
-    ReplyParts,
     RequestFailedError,
     TinkerError,
     UnsafeToRetryError,
@@ -126,93 +127,57 @@ class Recorder(Protocol):
         """Write down that a request had no effect."""
 
 
+@attrs.define(eq=False)
 class QueuedCall:
     """The place of one call in the order, and what it will send."""
 
-    __slots__ = (
-        "combine",
-        "dropped",
-        "entry",
-        "error",
-        "goes_on",
-        "left",
-        "makers",
-        "requests",
-        "result",
-        "timer",
-        "values",
-    )
-
-    def __init__(self, entry: Entry) -> None:
-        self.entry = entry
-        self.makers: Sequence[MakePayload] | None = None
-        self.combine: Callable[[list[Any]], Any] | None = None
-        self.dropped = False
-        self.result: LightFuture[Any] = LightFuture()
-        self.requests: list[NumberedRequest] = []
-        self.values: list[Any] = []
-        self.left = 0
-        self.error: BaseException | None = None
-        """Why one part failed, while the answers to the others are awaited."""
-        self.goes_on = False
-        """The server has the part whose answer was lost, so those behind it are sent as well."""
-        self.timer: asyncio.TimerHandle | None = None
+    entry: Entry
+    makers: Sequence[MakePayload] | None = None
+    combine: Callable[[list[Any]], Any] | None = None
+    dropped: bool = False
+    result: LightFuture[Any] = attrs.field(factory=LightFuture)
+    requests: list[NumberedRequest] = attrs.field(factory=list)
+    values: list[Any] = attrs.field(factory=list)
+    left: int = 0
+    error: BaseException | None = None
+    """Why one part failed, while the answers to the others are awaited."""
+    goes_on: bool = False
+    """The server has the part whose answer was lost, so those behind it are sent as well."""
+    timer: asyncio.TimerHandle | None = None
 
 
+@attrs.define(eq=False)
 class NumberedRequest:
     """One part of a call under its seq_id; without a call it is a filler."""
 
-    __slots__ = (
-        "accepted",
-        "again",
-        "answered",
-        "call",
-        "index",
-        "key",
-        "make",
-        "operation",
-        "payload",
-        "polling",
-        "probed",
-        "reached",
-        "refused",
-        "seconds",
-        "sent",
-        "seq_id",
-        "task",
-        "unread",
-    )
-
-    def __init__(
-        self, call: QueuedCall | None, index: int, make: MakePayload, seq_id: int, key: str
-    ) -> None:
-        self.call = call
-        self.operation = "forward" if call is None else call.entry.operation
-        """Name of the operation, for errors and the journal."""
-        self.index = index
-        self.make = make
-        self.seq_id = seq_id
-        self.key = key
-        self.payload: Payload | None = None
-        self.polling = False
-        self.sent = False
-        """Whether a byte of it may have left this machine."""
-        self.reached = False
-        """Whether an attempt may have taken effect."""
-        self.accepted = False
-        """Whether the server has its number."""
-        self.refused = False
-        """Whether the server, which has the number, said that it had no effect."""
-        self.probed = False
-        """Whether a later number was used to find out about repeats before it was sent again."""
-        self.again = 0
-        """How often it was accepted and then refused, because the server waited for another."""
-        self.seconds: float | None = None
-        """Time for one attempt, where the usual is too long."""
-        self.unread = False
-        """Whether the server reads bodies of neither wire."""
-        self.task: asyncio.Task[Any] | None = None
-        self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    call: QueuedCall | None
+    operation: str
+    """Name of the operation, for errors and the journal."""
+    index: int
+    make: MakePayload
+    seq_id: int
+    body: int
+    """Number of its body, for the idempotency key, which belongs to one body."""
+    answered: asyncio.Future[bool]
+    payload: Payload | None = None
+    polling: bool = False
+    sent: bool = False
+    """Whether a byte of it may have left this machine."""
+    reached: bool = False
+    """Whether an attempt may have taken effect."""
+    accepted: bool = False
+    """Whether the server has its number."""
+    refused: bool = False
+    """Whether the server, which has the number, said that it had no effect."""
+    probed: bool = False
+    """Whether a later number was used to find out about repeats before it was sent again."""
+    again: int = 0
+    """How often it was accepted and then refused, because the server waited for another."""
+    seconds: float | None = None
+    """Time for one attempt, where the usual is too long."""
+    unread: bool = False
+    """Whether the server reads bodies of neither wire."""
+    task: asyncio.Task[Any] | None = None
 
     def settle(self, accepted: bool) -> None:
         """Answer those who wait for the answer, once."""
@@ -265,8 +230,8 @@ class _Delivery(Attempts):
         self._request = request
         self._unreadable = 0
         self._broken = 0
-        self._first: tuple[Payload, str, Reply] | None = None
-        """Payload, key and refusal of the wire that was tried first."""
+        self._first: tuple[Payload, int, Reply] | None = None
+        """Payload, number and refusal of the body that was tried first."""
         self._rendered: Payload | None = None
         self._content: bytes | Body = b""
         self.request_id = ""
@@ -299,7 +264,7 @@ class _Delivery(Attempts):
             lane=op.lane,
             timeout=self._request.seconds or self._queue.server.seconds[op.name],
             retry=self.rule,
-            idempotency_key=self._request.key,
+            idempotency_key=f"{self._queue.run_key}-{self._request.seq_id}-{self._request.body}",
         )
 
     async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
@@ -331,28 +296,17 @@ class _Delivery(Attempts):
     def _read(self, reply: Reply) -> Verdict:
         server, request = self._queue.server, self._request
         try:
-            promise = server.read(OPERATIONS[request.operation], reply)
-            request_id = promise.request_id
-            if not isinstance(request_id, str) or not request_id:
-                raise self._without_id(reply)
+            self.request_id = server.read_promise(OPERATIONS[request.operation], reply)
         except APIResponseValidationError as error:
             self._unreadable += 1
             self.error = error
             if self._queue.resends and self._unreadable < UNREADABLE:
                 return back_off(self._unreadable, self.rng.random(), self.timing, unhealthy=False)
             return Fail("final")
-        self.request_id = request_id
         payload = request.payload
         if payload is not None and payload.wire is not None and not server.wire_confirmed:
             server.use_wire(payload.wire)
         return ACCEPT
-
-    def _without_id(self, reply: Reply) -> APIResponseValidationError:
-        return APIResponseValidationError(
-            ReplyParts.of(reply.status, reply.headers, reply.content[:2000], None),
-            None,
-            f"The server accepted {self.operation} without a request_id it can be asked for.",
-        )
 
     def _other_body(self, reply: Reply) -> Verdict | None:
         """Write the body in another way after a refusal; None when it is not about the body."""
@@ -363,11 +317,11 @@ class _Delivery(Attempts):
         queue, request = self._queue, self._request
         payload = request.payload
         if self._first is not None:
-            first, key, refusal = self._first
+            first, body, refusal = self._first
             if payload is not first and reply.status not in statuses.PASSING:
                 # Neither wire is taken. A broken server (500) goes on with the first one, of
                 # which it may know; any other refusal is the answer.
-                request.payload, request.key = first, key
+                request.payload, request.body = first, body
                 if refusal.status in statuses.BODY_REFUSED:
                     self.reply = refusal
                     request.unread = {refusal.status, reply.status} <= statuses.UNREAD
@@ -393,13 +347,13 @@ class _Delivery(Attempts):
             if self._broken < BROKEN:
                 return Retry(FIRST_RETRY_SPREAD, "immediate")
         request.reached = request.reached or reply.status in statuses.MAY_HAVE_ACTED
-        self._first = payload, request.key, reply
+        self._first = payload, request.body, reply
         try:
             request.payload = request.make(other)
         except Exception:
             request.payload = payload  # the other wire cannot carry it: the refusal stands
             return None
-        request.key = queue.new_key(request.seq_id)
+        request.body = next(queue.bodies)
         return Retry(0.0, "immediate")
 
     def _wanted_field(self, reply: Reply) -> Verdict | None:
@@ -410,17 +364,13 @@ class _Delivery(Attempts):
         """
         server, request = self._queue.server, self._request
         dialect, ability = server.dialect, Ability.OPTIMIZER_RESTORE
-        if (
-            request.operation != api.LOAD_WEIGHTS.name
-            or dialect is None
-            or ability in dialect.abilities
-        ):
+        if request.operation != api.LOAD_WEIGHTS.name or dialect is None:
             return None
-        if request.operation != api.LOAD_WEIGHTS.name or not _misses(reply, "optimizer"):
+        if ability in dialect.abilities or not _misses(reply, "optimizer"):
             return None
         server.use_ability(ability)
         request.payload = request.make(self._queue.wire)
-        request.key = self._queue.new_key(request.seq_id)
+        request.body = next(self._queue.bodies)
         return Retry(0.0, "immediate")
 
 
@@ -475,8 +425,8 @@ class TrainingQueue:
         )
         self._closed: TinkerError | None = None
         # Not the model id: text of a server never becomes a header.
-        self._run_key = f"tinker-ext-{server.rng.getrandbits(64):016x}"
-        self._bodies = itertools.count()
+        self.run_key = f"tinker-ext-{server.rng.getrandbits(64):016x}"
+        self.bodies = itertools.count()
         self._finding = asyncio.Lock()
         self.recorder: Recorder | None = None
         """Writes requests down, when the user asked for it."""
@@ -507,10 +457,6 @@ class TrainingQueue:
         """Whether nothing is queued, on its way or held back, and every byte is given back."""
         whole = self._bytes.left == self._bytes.size
         return whole and not (self._queue or self._carried or self._driver)
-
-    def new_key(self, seq_id: int) -> str:
-        """An idempotency key for one body under a number."""
-        return f"{self._run_key}-{seq_id}-{next(self._bodies)}"
 
     def record(self, recorder: Recorder, next_seq_id: int) -> None:
         """Write every request down from now on; before the first call.
@@ -549,7 +495,7 @@ class TrainingQueue:
     ) -> LightFuture[Any]:
         """Say what a reserved place will send; returns the future of its result."""
         call.combine = combine
-        call.result.on_cancel = _GiveUp(self, call)
+        call.result.on_cancel = _GiveUp(self, call, self.owner())
         call.makers = makers  # last: from here on the loop may let it leave
         self.server.runtime.call(self._wake, call)
         return call.result
@@ -567,37 +513,34 @@ class TrainingQueue:
     # -- on the loop -----------------------------------------------------------------------
 
     def _wake(self, call: QueuedCall) -> None:
+        """Let calls leave: at once those that have nothing to wait for, else by a task."""
         if call.makers is not None and not call.result.done():
             loop = asyncio.get_running_loop()
             call.timer = loop.call_at(call.entry.deadline, self._expire, call)
         if self._woken is not None:
             self._woken.set()
-        if self._driver is None:
-            self._leave_at_once()
-            if self._queue and self._queue[0].makers is not None and self._closed is None:
+        if self._driver is not None:
+            return
+        while (first := self._front()) is not None and first.makers is not None:
+            if len(first.makers) > 1 or not self._ahead or self._bytes.left < 0 or self._owes:
                 self._driver = self.server.runtime.spawn(self._drive())
-
-    def _leave_at_once(self) -> None:
-        """Let calls leave that have nothing to wait for, without a task to drive them."""
-        while self._queue and self._closed is None:
-            call = self._queue[0]
-            if call.dropped or call.result.done():
-                self._let_go(call)
-                continue
-            if (
-                call.makers is None
-                or len(call.makers) > 1
-                or self._unsettled
-                or self._holes
-                or self._untold is not None
-                or not self._ahead
-                or self._bytes.left < 0
-            ):
                 return
             self._queue.popleft()
-            self.server.in_flight.add(call.entry)
-            call.left, call.values = 1, [None]
-            self._start(call, 0, call.makers[0])
+            self._start(first, 0)
+
+    def _front(self) -> QueuedCall | None:
+        """The first call that somebody waits for; others leave the order."""
+        while self._queue and self._closed is None:
+            call = self._queue[0]
+            if not call.dropped and not call.result.done():
+                return call
+            self._queue.popleft()
+        return None
+
+    @property
+    def _owes(self) -> bool:
+        """Whether something about earlier requests comes before the next one."""
+        return bool(self._unsettled or self._holes or self._untold)
 
     @property
     def _ahead(self) -> bool:
@@ -605,11 +548,16 @@ class TrainingQueue:
         dialect = self.server.dialect
         return dialect is not None and dialect.pipelined and self.server.wire_confirmed
 
-    def _start(self, call: QueuedCall, index: int, make: MakePayload) -> NumberedRequest:
+    def _start(self, call: QueuedCall, index: int) -> NumberedRequest:
         """Give a part its number and let it go."""
+        assert call.makers is not None
         entry = call.entry
-        entry.stage = "sending"
-        request = self._number(call, index, make)
+        if not index:
+            entry.stage = "sending"
+            self.server.in_flight.add(entry)
+            call.left = len(call.makers)
+            call.values = [None] * call.left
+        request = self._number(call, index, call.makers[index])
         call.requests.append(request)
         if entry.seq_id is None:
             entry.seq_id = request.seq_id
@@ -617,12 +565,18 @@ class TrainingQueue:
         request.task = self.server.runtime.spawn(self._carry(request))
         return request
 
-    def _number(self, call: QueuedCall | None, index: int, make: MakePayload) -> NumberedRequest:
-        if self.recorder is not None:
-            self.pass_fillers()
-        seq_id = self._next
-        self._next += 1
-        return NumberedRequest(call, index, make, seq_id, self.new_key(seq_id))
+    def _number(
+        self, call: QueuedCall | None, index: int, make: MakePayload, seq_id: int | None = None
+    ) -> NumberedRequest:
+        """Make a request under the next number, or under one that is to be used up."""
+        if seq_id is None:
+            if self.recorder is not None:
+                self.pass_fillers()
+            seq_id = self._next
+            self._next += 1
+        operation = "forward" if call is None else call.entry.operation
+        answered = asyncio.get_running_loop().create_future()
+        return NumberedRequest(call, operation, index, make, seq_id, next(self.bodies), answered)
 
     def pass_fillers(self) -> None:
         """Leave out the numbers that an earlier process has filled; on the loop.
@@ -634,35 +588,38 @@ class TrainingQueue:
             self._fill(self._next)  # the server may not have it
             self._next += 1
 
-    def _let_go(self, call: QueuedCall) -> None:
-        """Take a call out of the order that nobody waits for any more."""
-        self._queue.popleft()
-        if call.timer is not None:
-            call.timer.cancel()
-            call.timer = None
-
     async def _drive(self) -> None:
         """Let calls leave, one after the other, until none is left."""
         self._woken = asyncio.Event()
         leaving: tuple[QueuedCall, ...] = ()
         try:
-            while self._queue and self._closed is None:
-                call = self._queue[0]
-                if call.dropped or call.result.done():
-                    self._let_go(call)
-                elif call.makers is None:
+            while (call := self._front()) is not None:
+                if call.makers is None:
                     self._woken.clear()
                     if call.makers is None and not call.dropped:
                         await self._woken.wait()
-                else:
-                    leaving = (self._queue.popleft(),)
-                    await self._leave(call)
-                    dialect = self.server.dialect
-                    if dialect is not None and dialect.one_by_one:
-                        # This server mixes up what is queued there.
-                        tasks = [each.task for each in call.requests if each.task is not None]
-                        if tasks:
-                            await asyncio.wait(tasks)
+                    continue
+                leaving = (self._queue.popleft(),)
+                if self._owes and not await self._settle_before(call):
+                    continue
+                for index in range(len(call.makers)):
+                    if call.error is not None and not call.goes_on:
+                        break  # an earlier part was refused, and the caller is told which were not
+                    request = self._start(call, index)
+                    ahead = self._ahead
+                    if ahead and self._bytes.left >= 0:
+                        continue
+                    accepted = await request.answered
+                    if not accepted and not ahead:
+                        if request in self._unsettled:
+                            self._owe(call, index + 1)
+                        break
+                dialect = self.server.dialect
+                if dialect is not None and dialect.one_by_one:
+                    # This server mixes up what is queued there.
+                    tasks = [each.task for each in call.requests if each.task is not None]
+                    if tasks:
+                        await asyncio.wait(tasks)
         except Exception as error:  # a mistake of ours: nobody is to wait for a dead driver
             for stuck in (*leaving, *self._queue):
                 self._end(stuck, error=error)
@@ -671,8 +628,8 @@ class TrainingQueue:
             self._driver = None
             self._woken = None
 
-    async def _leave(self, call: QueuedCall) -> None:
-        assert call.makers is not None
+    async def _settle_before(self, call: QueuedCall) -> bool:
+        """Do what earlier requests leave to do; says whether the call may leave after it."""
         entry = call.entry
         entry.stage = "sending"
         self.server.in_flight.add(entry)
@@ -687,30 +644,16 @@ class TrainingQueue:
                 "missing. Submit it again when the server is back."
             )
             self._end(call, error=error)
-            return
         except asyncio.CancelledError:
             self._end(call, error=entry.cut_off(asyncio.get_running_loop().time()))
             raise
-        if self._untold is not None:
+        if self._untold is not None and not call.result.done():
             lost, self._untold = self._untold, None
-            self._end(call, error=_held_back(lost))
-            return
-        if call.result.done():  # cancelled while earlier ones were settled: nothing was sent
+            self._end(call, error=_unsafe("held back", lost))
+        if call.result.done():  # nothing was sent
             self.server.in_flight.discard(entry)
-            return
-        call.left = len(call.makers)
-        call.values = [None] * call.left
-        for index, make in enumerate(call.makers):
-            if call.error is not None and not call.goes_on:
-                break  # an earlier part was refused, and the caller is told which were not
-            request = self._start(call, index, make)
-            ahead = self._ahead
-            if not ahead or self._bytes.left < 0:
-                accepted = await request.answered
-                if not accepted and not ahead:
-                    if request in self._unsettled:
-                        self._owe(call, index + 1)
-                    break
+            return False
+        return True
 
     def _owe(self, call: QueuedCall, first: int) -> None:
         """Keep the parts behind a lost one, to be sent after it."""
@@ -737,7 +680,9 @@ class TrainingQueue:
             return
         except ConflictError as error:
             call.goes_on = request.accepted and call.error is None
-            self._fail(call, _refused_late(error, request) if request.accepted else error)
+            lost = request.reached or not request.sent
+            case = "has number" if lost else "refused late"
+            self._fail(call, _unsafe(case, request, error) if request.accepted else error)
             return
         except TinkerError as error:
             if request.accepted and _hides_effect(error):
@@ -829,7 +774,7 @@ class TrainingQueue:
         request.again += 1
         if self.recorder is not None:
             self.recorder.refused(request)
-        request.key = self.new_key(request.seq_id)
+        request.body = next(self.bodies)
         return True
 
     def _is_behind_gap(self, request: NumberedRequest) -> bool:
@@ -837,14 +782,16 @@ class TrainingQueue:
 
     async def _use_up(self, seq_id: int) -> None:
         """Have a forward pass without effect worked on under a number."""
+        # If the number is still missing after an error, the request behind it is refused again.
+        with contextlib.suppress(TinkerError):
+            request_id, _ = await self._post(self._number(None, 0, self._filler, seq_id))
+            await self._await_forward(request_id)
+
+    async def _await_forward(self, request_id: str) -> None:
+        """Wait for a forward pass without effect, for a short time."""
         now = asyncio.get_running_loop().time()
         entry = Entry("forward", self.model_id, now, now + FIND_OUT_SECONDS)
-        filler = NumberedRequest(None, 0, self._filler, seq_id, self.new_key(seq_id))
-        try:
-            request_id, _ = await self._post(filler)
-            await wait_for(self.server, entry, api.FORWARD, request_id)
-        except TinkerError:
-            return  # if the number is still missing, the request behind it is refused again
+        await wait_for(self.server, entry, api.FORWARD, request_id)
 
     # -- a part that failed ----------------------------------------------------------------
 
@@ -955,7 +902,7 @@ class TrainingQueue:
             if not unread and ((dialect is not None and dialect.resends) or not self.resends):
                 raise
             if unread:
-                request.payload, request.key = None, self.new_key(request.seq_id)
+                request.payload, request.body = None, next(self.bodies)
             answer = await self._send_by_rule(request)
         if self.recorder is not None:
             if request.payload is not first:
@@ -1026,11 +973,8 @@ class TrainingQueue:
 
     async def _find_out_late(self, seq_id: int, request_id: str) -> None:
         """See whether a repeat that was accepted is refused when its result is asked for."""
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        entry = Entry("forward", self.model_id, now, now + FIND_OUT_SECONDS)
         try:
-            await wait_for(self.server, entry, api.FORWARD, request_id)
+            await self._await_forward(request_id)
         except ConflictError:
             self.server.use_seq(Seq.LATE)
             if self._gaps:
@@ -1062,12 +1006,12 @@ class TrainingQueue:
             if reused or request.probed:
                 request.reached = True
                 request.settle(False)
-                return _may_have_number(error, request)
+                return _unsafe("may have number", request, error)
             request.accepted = True
             if request.call is not None:
                 request.call.goes_on = True
             request.settle(True)  # the parts behind it go on
-            return _has_number(error, request)
+            return _unsafe("has number", request, error)
         if isinstance(error, APIResponseValidationError) and not self.resends:
             return error  # the server has it, in all likelihood, and cannot say so
         if not self._is_lost(request, error):
@@ -1086,7 +1030,7 @@ class TrainingQueue:
         if not found:
             self._holes.append(request)
         self._hold_back(request)
-        return _unsafe(error, request, found=found)
+        return _unsafe("repeats ignored" if found else "rule unknown", request, error)
 
     def _note_conflict(self, request: NumberedRequest) -> bool:
         """Note a 409; says whether it is about the number and not, say, about a taken name.
@@ -1126,7 +1070,7 @@ class TrainingQueue:
         """Send nothing that was submitted before its caller could know of the loss."""
         waiting = [call for call in self._queue if not call.result.done()]
         for call in waiting:
-            self._end(call, error=_held_back(lost))
+            self._end(call, error=_unsafe("held back", lost))
         gone = lost.call is None or lost.call.result.done()
         if gone and not waiting:
             self._untold = lost  # its caller had left; the next one is told
@@ -1144,7 +1088,7 @@ class TrainingQueue:
 
     def _fill(self, seq_id: int) -> None:
         """Send a forward pass without effect under a number that others wait behind."""
-        filler = NumberedRequest(None, 0, self._filler, seq_id, self.new_key(seq_id))
+        filler = self._number(None, 0, self._filler, seq_id)
         self._carried[filler] = None
         filler.task = self.server.runtime.spawn(self._fill_number(filler))
 
@@ -1276,15 +1220,13 @@ class TrainingQueue:
             self._driver.cancel()
 
 
+@attrs.define(eq=False)
 class _GiveUp:
     """What `future.cancel()` does to a call, and what a pending future tells about it."""
 
-    __slots__ = ("_call", "_owner", "_queue")
-
-    def __init__(self, queue: TrainingQueue, call: QueuedCall) -> None:
-        self._queue = queue
-        self._call = call
-        self._owner = queue.owner()
+    _queue: TrainingQueue
+    _call: QueuedCall
+    _owner: object
 
     def __call__(self) -> None:
         self._queue.server.runtime.call(self._queue._abandon, self._call)
@@ -1301,77 +1243,52 @@ def _hides_effect(error: TinkerError) -> bool:
     return isinstance(error, APIResponseValidationError)
 
 
-def _context(made: TinkerError, error: BaseException, hint: str) -> TinkerError:
-    if isinstance(error, TinkerError):
-        made.with_context(operation=error.operation, attempts=error.attempts, elapsed=error.elapsed)
-    return made.with_context(hint=hint)
-
-
-def _refused_late(error: TinkerError, request: NumberedRequest) -> TinkerError:
-    """The error for a request that was accepted and refused when its result was asked for."""
-    if request.reached or not request.sent:
-        return _has_number(error, request)
-    return _context(
-        UnsafeToRetryError(
-            f"The server accepted seq_id {request.seq_id}, and refused it when its result was "
-            f"asked for ({error.message}). No answer was lost on the way here."
-        ),
-        error,
+_FROM_CHECKPOINT = "Load the last checkpoint and go on from there"
+_UNSAFE: Final = {
+    "has number": (
+        "The first answer to seq_id {seq_id} was lost. The server says that it has the request, "
+        "and refuses to repeat its answer, so the result cannot be read.",
+        "The operation takes effect; go on with the next one, do not submit it again.",
+    ),
+    "may have number": (
+        "The server says that it has seq_id {seq_id} already, and does not show an answer to it. "
+        "It may or may not have taken effect.",
+        f"{_FROM_CHECKPOINT}, or accept that one step may be lost.",
+    ),
+    "refused late": (
+        "The server accepted seq_id {seq_id}, and refused it when its result was asked for "
+        "({why}). No answer was lost on the way here.",
         "Compare log-probabilities with what you expect, or load the last checkpoint into a new "
         "training client.",
-    )
+    ),
+    "repeats ignored": (
+        "The answer to seq_id {seq_id} was lost ({why}). This server does not recognise repeated "
+        "requests, so it was not sent again: it may or may not have taken effect.",
+        f"{_FROM_CHECKPOINT}, or accept that one step may be lost.",
+    ),
+    "rule unknown": (
+        "The answer to seq_id {seq_id} was lost ({why}). This server did not show whether it "
+        "recognises repeated requests, so it was not sent again: it may or may not have taken "
+        "effect.",
+        f"{_FROM_CHECKPOINT}, or go on as it is. Do not submit it anew: it is sent again, with its "
+        "number, if the server turns out to recognise it.",
+    ),
+    "held back": (
+        "Not sent: it was submitted before the answer to seq_id {seq_id} was lost, and this server "
+        "cannot tell whether that one took effect.",
+        f"{_FROM_CHECKPOINT}, or submit it again as it is.",
+    ),
+}
+"""What is said, and advised, about a number of which nobody can tell what became of it."""
 
 
-def _has_number(error: TinkerError, request: NumberedRequest) -> TinkerError:
-    """The error for a request that the server has, and whose result cannot be read."""
-    return _context(
-        UnsafeToRetryError(
-            f"The first answer to seq_id {request.seq_id} was lost. The server says that it has "
-            "the request, and refuses to repeat its answer, so the result cannot be read."
-        ),
-        error,
-        "The operation takes effect; go on with the next one, do not submit it again.",
-    )
-
-
-def _may_have_number(error: TinkerError, request: NumberedRequest) -> TinkerError:
-    """The error for a request whose number is known to the server, perhaps by another request."""
-    return _context(
-        UnsafeToRetryError(
-            f"The server says that it has seq_id {request.seq_id} already, and does not show an "
-            "answer to it. It may or may not have taken effect."
-        ),
-        error,
-        "Load the last checkpoint and go on from there, or accept that one step may be lost.",
-    )
-
-
-def _unsafe(error: BaseException, request: NumberedRequest, *, found: bool) -> TinkerError:
-    """The error for a request that may have taken effect and must not be sent again."""
-    why = error.message if isinstance(error, TinkerError) else repr(error)
-    rule = "does not recognise repeated requests"
-    hint = "Load the last checkpoint and go on from there, or accept that one step may be lost."
-    if not found:
-        rule = "did not show whether it recognises repeated requests"
-        hint = (
-            "Load the last checkpoint and go on from there, or go on as it is. Do not submit it "
-            "anew: it is sent again, with its number, if the server turns out to recognise it."
-        )
-    return _context(
-        UnsafeToRetryError(
-            f"The answer to seq_id {request.seq_id} was lost ({why}). This server {rule}, so it "
-            "was not sent again: it may or may not have taken effect."
-        ),
-        error,
-        hint,
-    )
-
-
-def _held_back(lost: NumberedRequest) -> TinkerError:
-    """The error for a request that waited behind one that was lost, and was not sent."""
-    made = UnsafeToRetryError(
-        f"Not sent: it was submitted before the answer to seq_id {lost.seq_id} was lost, and this "
-        "server cannot tell whether that one took effect."
-    )
-    made.hint = "Load the last checkpoint and go on from there, or submit it again as it is."
-    return made
+def _unsafe(
+    case: str, request: NumberedRequest, cause: BaseException | None = None
+) -> UnsafeToRetryError:
+    """The error for a request that must not be sent again."""
+    message, hint = _UNSAFE[case]
+    why = cause.message if isinstance(cause, TinkerError) else repr(cause)
+    made = UnsafeToRetryError(message.format(seq_id=request.seq_id, why=why))
+    if isinstance(cause, TinkerError):
+        made.with_context(operation=cause.operation, attempts=cause.attempts, elapsed=cause.elapsed)
+    return made.with_context(hint=hint)

@@ -55,7 +55,7 @@ def deadline(seconds: float) -> Iterator[None]:
 
     Example:
         >>> with deadline(30.0):
-        ...     allowed_seconds(7200.0)
+        ...     chosen_seconds()
         30.0
     """
     token = _override.set(_positive(seconds))
@@ -78,12 +78,6 @@ def _positive(seconds: Any) -> float:
 def chosen_seconds() -> float | None:
     """What `deadline(seconds)` says here; None outside of it."""
     return _override.get()
-
-
-def allowed_seconds(configured: float) -> float:
-    """Seconds an operation started now may take, given the configured value."""
-    seconds = _override.get()
-    return configured if seconds is None else seconds
 
 
 T = TypeVar("T")
@@ -182,8 +176,8 @@ class Workspace:
 
     def seconds(self) -> float:
         """How long an operation started now may take."""
-        configured = self.server.config.wait_deadline
-        return allowed_seconds(FOREVER_SECONDS if configured is None else configured)
+        chosen = _override.get() or self.server.config.wait_deadline
+        return FOREVER_SECONDS if chosen is None else chosen
 
     def pending(self) -> list[PendingOperation]:
         """Everything in flight or queued, oldest first."""
@@ -221,6 +215,7 @@ class Workspace:
         method: str | None = None,
         headers: tuple[tuple[str, str], ...] = (),
         idempotency_key: str | None = None,
+        pending: Callable[[Any], float | None] | None = None,
     ) -> Any:
         """Send an operation outside the training order and return its reply.
 
@@ -231,6 +226,7 @@ class Workspace:
             method: Public method the user called, for the server's statistics.
             headers: Headers of this call only.
             idempotency_key: Kept over all attempts.
+            pending: Says in how many seconds to ask again when a reply is not the answer yet.
 
         Returns:
             The reply, or for an operation with a future its result.
@@ -255,6 +251,7 @@ class Workspace:
             headers=(*marks, *headers),
             deadline=deadline,
             idempotency_key=idempotency_key,
+            pending=pending,
             **arguments,
         )
 
@@ -274,10 +271,8 @@ class Workspace:
             reply = await self.server.send(
                 op, prepare(op, arguments), deadline=deadline, retry=self._rule(op)
             )
-            promise = self.server.read(op, reply)
-            value = await wait_for(
-                self.server, entry, op, str(promise.request_id), roundtrip=reply.elapsed
-            )
+            request_id = self.server.read_promise(op, reply)
+            value = await wait_for(self.server, entry, op, request_id, roundtrip=reply.elapsed)
             ended.settle(value)
             return value
         except BaseException as error:

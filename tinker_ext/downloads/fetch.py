@@ -22,8 +22,9 @@ from typing import Any
 import attrs
 import httpx
 
+import tinker_ext._statuses as statuses
 from tinker_ext._transport.retry import ACCEPT, Retry, Verdict, run_blocking
-from tinker_ext.errors import TEMPORARY_STATUSES, DownloadError
+from tinker_ext.errors import DownloadError
 from tinker_ext.tls import client_context
 
 STRONG_SECONDS = 60
@@ -293,7 +294,7 @@ class _Download:
             headers |= {"Range": f"bytes={have}-", "If-Range": version.validator}
         with _open(self.http, self.url, headers, self._timeout()) as response:
             status = response.status_code
-            if status in TEMPORARY_STATUSES:
+            if status in statuses.FILE_PASSING:
                 raise _Interrupted(f"HTTP {status}", _asked(response))
             if status == 416 and "Range" in headers:
                 if _total(response, have) == have and self._is_same(response):

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import datetime
 import logging
+import math
 import os
 import platform
 import random
@@ -22,7 +23,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 from tinker_ext import forks
-from tinker_ext._transport import statuses
+from tinker_ext._transport import Attempts, Fail, Retry, RetryRule, Timing, Verdict, statuses
 from tinker_ext._transport.events import (
     Event,
     OperationFinished,
@@ -33,6 +34,7 @@ from tinker_ext._transport.events import (
     SessionStarted,
 )
 from tinker_ext._transport.messages import Lane
+from tinker_ext._transport.retry import ACCEPT, run
 from tinker_ext.errors import (
     APIConnectionError,
     APIResponseValidationError,
@@ -389,39 +391,39 @@ class Reporter:
 
     async def _run(self, bell: asyncio.Event) -> None:
         while self._queue and not self._off:
-            await self._pause(bell)
+            if not self._closing:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(PERIOD_SECONDS):
+                        await bell.wait()
             bell.clear()
-            await self._flush()
-            if self._closing and self._failures:
-                return
-
-    async def _pause(self, bell: asyncio.Event) -> None:
-        if self._closing:
-            return
-        if self._failures:
-            # A server that is unwell is not asked sooner because more goes wrong.
-            pause = min(LONGEST_PAUSE_SECONDS, PERIOD_SECONDS * 2**self._failures)
-            await asyncio.sleep(pause)
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PERIOD_SECONDS):
-                await bell.wait()
-
-    async def _flush(self) -> None:
-        while self._queue and not self._off:
-            count = min(BATCH_EVENTS, len(self._queue))
-            # New events are added at the other end, so these stay the first ones.
-            body = self._body([self._queue[index] for index in range(count)])
-            try:
-                await self._send(body)
-            except TinkerError as error:
-                if not self._is_dropped(error):
-                    self._failures += 1
+            while self._queue and not self._off:
+                batch = _Batch(self, self._rng)
+                await batch.make()
+                if isinstance(batch.verdict, Retry):
+                    await run(batch, batch.make)
+                if self._failures:
                     return
-            self._failures = 0
-            if not self._off:
-                for _ in range(count):
-                    self._queue.popleft()
+
+    async def deliver(self) -> Verdict:
+        """Send the first events once, and decide what follows."""
+        count = min(BATCH_EVENTS, len(self._queue))
+        # New events are added at the other end, so these stay the first ones.
+        body = self._body([self._queue[index] for index in range(count)])
+        try:
+            await self._send(body)
+        except TinkerError as error:
+            if not self._is_dropped(error):
+                self._failures += 1
+                if self._closing:
+                    return Fail("final")
+                # A server that is unwell is not asked sooner because more goes wrong.
+                pause = min(LONGEST_PAUSE_SECONDS, PERIOD_SECONDS * 2**self._failures)
+                return Retry(pause, "pending")
+        self._failures = 0
+        if not self._off:
+            for _ in range(count):
+                self._queue.popleft()
+        return ACCEPT
 
     def _is_dropped(self, error: TinkerError) -> bool:
         """Whether this batch is lost for good; a server without the endpoint ends it all."""
@@ -431,7 +433,7 @@ class Reporter:
             self._queue.clear()
             log.debug("This server takes no telemetry; nothing more is reported.")
             return True
-        return status is not None and 400 <= status < 500 and status not in (408, 429)
+        return status is not None and 400 <= status < 500 and status not in statuses.PASSING
 
     def _body(self, events: list[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -460,3 +462,17 @@ class Reporter:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+class _Batch(Attempts):
+    """The first events of the queue, sent until the server takes or refuses them."""
+
+    __slots__ = ("_reporter",)
+
+    def __init__(self, reporter: Reporter, rng: random.Random) -> None:
+        super().__init__("send_telemetry", "", RetryRule.ONCE, math.inf, Timing(), rng)
+        self._reporter = reporter
+
+    async def make(self) -> None:
+        """Send them once."""
+        self.verdict = await self._reporter.deliver()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any, Protocol
 
+import tinker_ext._statuses as statuses
 from tinker_ext._transport.events import Observers, OperationFinished, OperationStarted
 from tinker_ext.errors import APIStatusError, ClientClosedError, InvalidInputError
 from tinker_ext.observe.ledger import Hold, Ledger
@@ -243,7 +244,7 @@ def _effect(call: Call, failure: BaseException | None) -> str:
 
 def _is_refused(failure: BaseException) -> bool:
     if isinstance(failure, APIStatusError):
-        return failure.status_code < 500 and failure.status_code != 408
+        return failure.status_code not in statuses.MAY_HAVE_ACTED
     return isinstance(failure, ClientClosedError | InvalidInputError)
 
 

@@ -29,7 +29,10 @@ UNWANTED: Final = MISSING | CREDENTIAL_REFUSED | {GONE}
 ABSENT: Final = MISSING | BODY_REFUSED | {403, GONE}
 """How servers say that they do not have an object, or that it belongs to somebody else."""
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-
+NOTHING_TO_UNDO: Final = frozenset({400, 404})
+"""How servers refuse to take back what was not done, such as publishing a checkpoint."""
+FILE_PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""After these a file server, which is not a Tinker server, may well answer the next time."""
 
 ABOUT_THE_REQUEST: Final = frozenset({400, 404, CONFLICT, GONE, 422})
 """A poll answered so tells what became of the request that it asks for."""
