@@ -11,7 +11,7 @@ import hmac
 import ipaddress
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tinker_ext.ui.folder import Folder
@@ -29,13 +29,6 @@ from tinker_ext.ui.folder import Folder
 log = logging.getLogger("tinker_ext")
 
 STATIC = Path(__file__).parent / "static"
-TYPES = {
-    ".html": "text/html",
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
-}
-
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -46,9 +39,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-
 REFRESH_SECONDS = 0.2
-POINTS = 600
 MOST_MODELS = 8
 """Models of one log whose curves are drawn; the newest."""
 
@@ -70,13 +61,12 @@ class Page:
     async def follow(self) -> None:
         """Read the logs on, for ever."""
         while True:
-            began = time.monotonic()
+            began, changed = time.monotonic(), []
             try:
                 async with self._lock:
                     changed = await asyncio.to_thread(self.folder.refresh)
             except Exception:  # one odd file must not stop the others
                 log.exception("The logs could not be read on; trying again.")
-                changed = []
             for woken, news in self._listeners.items():
                 news.update(changed)
                 if news:
@@ -86,10 +76,10 @@ class Page:
             behind = any(each.size > each.offset + 4096 for each in self.folder.logs.values())
             await asyncio.sleep(0.01 if behind else pause)
 
-    async def events(self, request: Request) -> Response:
+    async def events(self, _: Request) -> Response:
         """Tell which runs have changed, as it happens."""
-        woken = asyncio.Event()
-        news = self._listeners[woken] = set()
+        woken, news = asyncio.Event(), set[str]()
+        self._listeners[woken] = news
 
         async def stream() -> AsyncIterator[bytes]:
             try:
@@ -108,13 +98,12 @@ class Page:
 
     async def runs(self, _: Request) -> Response:
         """All runs."""
-        now, folder = time.time(), self.folder
+        now, logs = time.time(), self.folder.logs
         async with self._lock:
             rows = await asyncio.to_thread(
-                lambda: [log.summary(now) | {"id": name} for name, log in folder.logs.items()]
+                lambda: [log.summary(now) | {"id": name} for name, log in logs.items()]
             )
-        rows.sort(key=lambda row: -(row["updated"] or 0))
-        return _json({"folder": str(folder.place), "now": now, "runs": rows})
+        return _json({"folder": str(self.folder.place), "now": now, "runs": rows})
 
     async def run(self, request: Request) -> Response:
         """One run, but for its curves."""
@@ -129,7 +118,7 @@ class Page:
         asked, x = request.query_params, request.query_params.get("x", "step")
         try:
             low, high = float(asked.get("low", "-inf")), float(asked.get("high", "inf"))
-            points = max(2, min(int(asked.get("points", POINTS)), 4000))
+            points = max(2, min(int(asked.get("points", 600)), 4000))
         except ValueError:
             raise _refusal(400, "low, high and points must be numbers.") from None
         async with self._lock:
@@ -171,35 +160,28 @@ def make(folder: Path, token: str, hosts: tuple[str, ...] = LOOPBACK, name: str 
     """
     page, cookie = Page(Folder(folder)), f"tinker_ext_ui_{name}"
     files = {f"/{file.name}": file for file in STATIC.iterdir()} | {"/": STATIC / "index.html"}
-    answers: dict[str, Callable[[Request], Awaitable[Response]]] = {
-        f"/api/{answer.__name__}": answer
-        for answer in (page.events, page.runs, page.run, page.curves, page.samples)
-    }
+    answers = (page.events, page.runs, page.run, page.curves, page.samples)
+    routes = {f"/api/{answer.__name__}": answer for answer in answers}
 
     def is_right(given: str | None) -> bool:
         return hmac.compare_digest((given or "").encode(), token.encode())
 
-    async def look(request: Request) -> Response:
-        path, host = request.url.path, request.headers.get("host", "")
-        known = urlsplit(f"//{host}").hostname or ""
-        if not (known in hosts or ("*" in hosts and _is_address(known))):
+    async def answer(request: Request) -> Response:
+        path = request.url.path
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+        if not (host in hosts or ("*" in hosts and _is_address(host))):
             raise _refusal(421, "This page answers to its own address only; use the one printed.")
         if is_right(request.query_params.get("token")):
-            moved = RedirectResponse(path, 303)
-            moved.set_cookie(cookie, token, httponly=True, samesite="strict", max_age=30 * 86400)
-            return moved
-        if not is_right(request.cookies.get(cookie)):
-            raise _refusal(
-                403, "Open the whole address that `tinker-ext ui` printed: it has a token."
-            )
-        if path in answers:
-            return await answers[path](request)
-        if path in files:
-            return Response(files[path].read_bytes(), media_type=TYPES[files[path].suffix])
-        raise _refusal(404, "There is nothing here.")
-
-    async def answer(request: Request) -> Response:
-        response = await look(request)
+            response: Response = RedirectResponse(path, 303)
+            response.set_cookie(cookie, token, httponly=True, samesite="strict", max_age=2592000)
+        elif not is_right(request.cookies.get(cookie)):
+            raise _refusal(403, "Open the whole address that was printed: it has a token.")
+        elif path in routes:
+            response = await routes[path](request)
+        elif path in files:
+            response = FileResponse(files[path])
+        else:
+            raise _refusal(404, "There is nothing here.")
         response.headers.update(HEADERS)
         return response
 
@@ -218,7 +200,6 @@ def _json(body: Any) -> Response:
 
 def _is_address(name: str) -> bool:
     try:
-        ipaddress.ip_address(name)
+        return bool(ipaddress.ip_address(name))
     except ValueError:
         return False
-    return True

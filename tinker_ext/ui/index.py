@@ -16,7 +16,6 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import attrs
 import numpy as np
@@ -25,7 +24,7 @@ import orjson
 from tinker_ext.observe.run_log import KINDS, VERSION
 from tinker_ext.ui.reasons import SILENT_SECONDS, Why, explain, held_by
 
-FORMAT = 2
+FORMAT = 3
 """Of the index file; one of another format is made anew."""
 
 BLOCK = 1 << 22
@@ -143,10 +142,8 @@ class LogIndex(Seen):
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._place = path, path.with_name(f"{path.name}.index")
         self.error: str | None = None
-        self.version = 0
-        self._spark: tuple[int, list[float]] = (-1, [])
         self._stamp: tuple[int, int, int] | None = None
         self._begin()
         self._load()
@@ -173,26 +170,20 @@ class LogIndex(Seen):
                 return 0
             with self.path.open("rb") as file:
                 self.size, self.error = found.st_size, None
-                if not self._is_same(file):
-                    self._begin(replaced=True)
+                length, checksum = self.mark
+                if self.size < self.offset or zlib.crc32(file.read(length)) != checksum:
+                    self._begin(replaced=True)  # another log was put in its place
                     self.size, before = found.st_size, 0
                 self._read(file, most)
             self._stamp = None if self.size - self.offset > BLOCK else stamp
         except OSError as error:
             news, self._stamp = self.error is None, None
             self.error = f"{self.path.name} cannot be read: {error.strerror}."
-            self.version += news
             return int(news)
-        self.version += 1
         grown = self.offset - self._saved
         if grown > SAVE_BYTES and grown * 4 > self.offset:
             self.save()
         return self.offset - before
-
-    def _is_same(self, file: Any) -> bool:
-        """Whether this is still the log that was read, not one put in its place."""
-        length, checksum = self.mark
-        return self.size >= self.offset and zlib.crc32(file.read(length)) == checksum
 
     def _read(self, file: Any, most: int) -> None:
         if self.mark[0] < HEAD:
@@ -253,12 +244,15 @@ class LogIndex(Seen):
         ours = f'"{record.get("session")}"'.encode(), b"null"
         for key in [key for key in self.pending if not key.startswith(ours)]:
             del self.pending[key]
-        self.waiting, self.again, self.held = {}, {}, {}
+        self._forget()
 
     def _take_session_end(self, record: dict[str, Any]) -> None:
         self.ended = str(record.get("status") or "ended")
         self.totals = dict(record.get("totals") or self.totals)
         self.pending.clear()
+        self._forget()
+
+    def _forget(self) -> None:
         self.waiting, self.again, self.held = {}, {}, {}
 
     def _take_step(self, record: dict[str, Any]) -> None:
@@ -353,25 +347,19 @@ class LogIndex(Seen):
 
     def summary(self, now: float) -> dict[str, Any]:
         """One row of the list of runs."""
-        why, totals = self.why(now), self.totals
-        steps = self.steps.get(self.target or "")
-        if self._spark[0] != self.version and steps is not None:
-            rows = steps.curve("loss/token", "step", -np.inf, np.inf, 40)
-            self._spark = self.version, [row[1] for row in rows]
-        return {
+        why, steps = self.why(now), self.steps.get(self.target or "")
+        rows = steps.curve("loss/token", "step", -np.inf, np.inf, 40) if steps else []
+        kept = ("step", "model", "currency", "updated")
+        return {name: getattr(self, name) for name in kept} | {
             "state": why.state,
             "reason": why.reason,
             "read": self.offset / self.size if self.size else 1.0,
-            "step": self.step,
-            "model": self.model,
             "loss": self.last("loss/token", 1),
             "pace": self.last("tokens/s"),
             "seconds": self.last("seconds"),
-            "cost": totals.get("cost"),
-            "currency": self.currency,
-            "updated": self.updated,
+            "cost": self.totals.get("cost"),
             "pending": len(self.pending),
-            "spark": self._spark[1],
+            "spark": [row[1] for row in rows],
             "notes": self.notes(now),
         }
 
@@ -379,77 +367,63 @@ class LogIndex(Seen):
         """One run, but for its curves and samples."""
         columns = [column for steps in self.steps.values() for column in steps.columns.items()]
         filled = dict.fromkeys(name for name, column in columns if not np.isnan(column).all())
-        return self.summary(now) | {
+        kept = ("began", "minutes", "retries", "outcomes", "effects", "totals", "budget")
+        return self.summary(now) | {name: getattr(self, name) for name in kept} | {
             "advice": self.why(now).advice,
-            "began": self.began,
             "metrics": [name for name in filled if name not in BASE[:2]],
             "calls": self.calls(now),
-            "minutes": self.minutes,
-            "retries": self.retries[::-1],
-            "outcomes": self.outcomes[::-1],
             "reasons": self.reasons.most_common(20),
-            "effects": self.effects,
-            "totals": self.totals,
-            "budget": self.budget,
-        }
+        }  # fmt: skip
 
     def notes(self, now: float) -> list[str]:
         """What a reader should know about the log itself."""
-        found = []
-        if self.versions:
-            told = ", ".join(map(str, self.versions))
-            found.append(
-                f"Written in format {told}, and this program knows {VERSION}: what it understands "
-                "is shown. A newer tinker-ext may show more."
-            )
-        if self.replaced:
-            found.append("The log was replaced while it was read; this is the new one.")
-        if 0 < self.size - self.offset <= BLOCK and now - (self.updated or 0) > SILENT_SECONDS:
-            found.append("The last line is cut off: its writer ended amid it. The rest is shown.")
-        if self.bad:
-            found.append(f"Lines left out because they could not be read: {self.bad:,}.")
-        return found
+        torn = 0 < self.size - self.offset <= BLOCK and now - (self.updated or 0) > SILENT_SECONDS
+        other = ", ".join(map(str, self.versions))
+        notes = {
+            f"Written in format {other}, and this program knows {VERSION}: what it understands is "
+            "shown. A newer tinker-ext may show more.": other,
+            "The log was replaced while it was read; this is the new one.": self.replaced,
+            "The last line is cut off: its writer ended amid it. The rest is shown.": torn,
+            f"Lines left out because they could not be read: {self.bad:,}.": self.bad,
+        }
+        return [text for text, holds in notes.items() if holds]
 
     # -- the index file --------------------------------------------------------------------
-
-    @property
-    def _place(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.index")
 
     def save(self) -> None:
         """Write the index beside the log; a folder that cannot be written to does without."""
         self._saved = self.offset
-        small = {
+        head = {
             "format": FORMAT,
             "seen": {field.name: getattr(self, field.name) for field in attrs.fields(Seen)},
-            "pending": [
-                [key.decode("latin-1"), line.decode("latin-1")]
-                for key, line in self.pending.items()
-            ],
-            "columns": [[target, steps.names] for target, steps in self.steps.items()],
+            "pending": [line.decode("latin-1") for line in self.pending.values()],
+            "steps": [[name, s.names, len(s.table)] for name, s in self.steps.items()],
         }
-        text = orjson.dumps(small)
         new = self._place.with_name(f".{self._place.name}.{os.getpid()}")
         try:
             with new.open("wb") as file:
-                tables = [np.frombuffer(s.table) for s in self.steps.values()]
-                np.savez(file, np.frombuffer(text, np.uint8), *tables)
+                file.writelines(
+                    [orjson.dumps(head), b"\n", *(s.table for s in self.steps.values())]
+                )
             new.replace(self._place)
         except OSError:
             new.unlink(missing_ok=True)
 
     def _load(self) -> None:
         try:
-            with np.load(self._place, allow_pickle=False) as stored:
-                small = orjson.loads(stored["arr_0"].tobytes())
-                if small["format"] == FORMAT:
-                    self._begin(**small["seen"])
-                    self.pending = {
-                        k.encode("latin-1"): v.encode("latin-1") for k, v in small["pending"]
-                    }
-                    for at, (target, names) in enumerate(small["columns"], 1):
-                        self.steps[target] = Steps(names, stored[f"arr_{at}"].tobytes())
-        except (OSError, ValueError, KeyError, TypeError, EOFError, AttributeError, BadZipFile):
+            line, _, rest = self._place.read_bytes().partition(b"\n")
+            head = orjson.loads(line)
+            if head["format"] != FORMAT:
+                return
+            self._begin()
+            self._take([line.encode("latin-1") for line in head["pending"]])
+            pending, tables = self.pending, memoryview(rest)
+            self._begin(**head["seen"])
+            self.pending = pending
+            for name, names, length in head["steps"]:
+                self.steps[name] = Steps(names, bytes(tables[: 8 * length]))
+                tables = tables[8 * length :]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             self._begin()
 
 

@@ -43,10 +43,7 @@ class Why(NamedTuple):
 def held_by(call: dict[str, Any], again: dict[str, Any] | None, now: float) -> str | None:
     """What keeps a call: a queue state of the server, a status, the name of an error, or nothing.
 
-    Args:
-        call: All that is known about it.
-        again: The last time it was sent again.
-        now: Unix time.
+    `again` is the last time it was sent again.
     """
     if (call.get("state") or "active") != "active":
         return str(call["state"])
@@ -56,13 +53,9 @@ def held_by(call: dict[str, Any], again: dict[str, Any] | None, now: float) -> s
 
 
 def explain(calls: Sequence[dict[str, Any]], now: float, wrote: float, usual: float | None) -> Why:
-    """The state of a run that has not ended.
+    """The state of a run that has not ended, whose log had its last line at `wrote`.
 
-    Args:
-        calls: Its pending calls, with what holds each.
-        now: Unix time.
-        wrote: When the last line of its log was written.
-        usual: Seconds that a step takes.
+    `calls` are those pending, with what holds each; `usual` is how many seconds a step takes.
     """
     if now - wrote > (SILENT_SECONDS if calls else IDLE_SECONDS):
         told = "the program writes nothing any more"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,9 @@ class SampleIndex:
         """Read what was written since; says whether that was anything."""
         found = {}
         for name in NAMES:
-            try:
+            with suppress(OSError):
                 status = (self.folder / name).stat()
                 found[name] = status.st_ino, status.st_size
-            except OSError:
-                continue
         if found == self._read:
             return False
         for name, (number, size) in self._read.items():
@@ -50,16 +49,13 @@ class SampleIndex:
         return True
 
     def _take(self, name: str, offset: int) -> int:
-        try:
-            with (self.folder / name).open("rb") as file:
-                file.seek(offset)
-                for line in file:
-                    if not line.endswith(b"\n"):
-                        break
-                    self._add(name, offset, line)
-                    offset += len(line)
-        except OSError:
-            pass
+        with suppress(OSError), (self.folder / name).open("rb") as file:
+            file.seek(offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._add(name, offset, line)
+                offset += len(line)
         return offset
 
     def _add(self, name: str, offset: int, line: bytes) -> None:
@@ -79,23 +75,15 @@ class SampleIndex:
         self.rows.append(row)
 
     def prompts(self, text: str = "", most: int = 200) -> list[dict[str, Any]]:
-        """One row a prompt, the newest first.
-
-        Args:
-            text: Only prompts that contain it.
-            most: Rows to return.
-        """
+        """One row for each prompt that contains a text, the newest first."""
         groups: dict[str, dict[str, Any]] = {}
         for row in reversed(self.rows):
-            if text.lower() not in row["prompt"].lower():
-                continue
-            if row["prompt_id"] not in groups and len(groups) >= most:
-                continue
-            group = groups.setdefault(row["prompt_id"], {**row, "count": 0, "records": 0})
-            group["count"] += row["count"]
-            group["records"] += 1
-            group["first"] = row["reward"]
-        return list(groups.values())
+            if text.lower() in row["prompt"].lower():
+                group = groups.setdefault(row["prompt_id"], {**row, "count": 0, "records": 0})
+                group["count"] += row["count"]
+                group["records"] += 1
+                group["first"] = row["reward"]
+        return list(groups.values())[:most]
 
     def records(self, prompt_id: str) -> list[dict[str, Any]]:
         """What was sampled for a prompt, the oldest first; long texts are cut."""

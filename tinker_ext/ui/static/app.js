@@ -171,21 +171,16 @@ async function renderCurves(run, body) {
   if (!run.metrics.length) return show(body, empty("No step yet", "A curve begins with the first optim_step that succeeds."));
   if (!view.built) buildCurves(run, body, view);
   const ids = [run.id, ...[...state.chosen].filter((other) => other !== run.id)].slice(0, 8);
-  const points = Math.max(200, Math.round(main.clientWidth / 1.6)), rest = [...body.querySelectorAll("[data-metric]")].map((button) => button.dataset.metric);
-  const [large, small] = await Promise.all([ask("curves", { id: ids, metric: view.metric, x: view.x, low: view.low, high: view.high, points }),
-    ask("curves", { id: run.id, metric: rest, points: 100 })]);
+  const points = Math.max(200, Math.round(main.clientWidth / 1.6));
+  const { lines: curves } = await ask("curves", { id: ids, metric: view.metric, x: view.x, low: view.low, high: view.high, points });
   if (!$("chart")) return;
-  const many = new Set(large.lines.map((line) => line.id)).size < large.lines.length;
-  const series = large.lines.map((line, at) => ({ name: many ? `${line.id} ${line.target.slice(-12)}` : line.id, tone: `c${at % 8}`, rows: line.rows }));
-  view.redraw = () => lines($("chart"), series, { time: view.x === "time", log: view.log, weight: view.weight, label: view.metric,
+  const many = new Set(curves.map((line) => line.id)).size < curves.length;
+  const series = curves.map((line, at) => ({ name: many ? `${line.id} ${line.target.slice(-12)}` : line.id, tone: `c${at % 8}`, rows: line.rows }));
+  view.redraw = () => lines($("chart"), series, { time: view.x === "time", weight: view.weight, label: view.metric,
     zoom: (low, high) => { view.low = low; view.high = high; update(); } });
   view.redraw();
   show($("legend"), series.map((each) => key(each.tone, each.name)));
   $("whole").hidden = view.low === null;
-  for (const button of body.querySelectorAll("[data-metric]")) {
-    const own = small.lines.filter((line) => line.metric === button.dataset.metric);
-    lines(button.querySelector(".chart"), own.map((line, at) => ({ tone: `c${at % 8}`, rows: line.rows })), { small: true, height: 110 });
-  }
 }
 
 function buildCurves(run, body, view) {
@@ -195,18 +190,15 @@ function buildCurves(run, body, view) {
     names.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
   const slider = h("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: view.weight, ariaLabel: "smoothing",
     oninput: (event) => { view.weight = Number(event.target.value); store("weight", view.weight); view.redraw?.(); } });
-  const log = h("button", { "aria-pressed": String(!!view.log), onclick: (event) => { view.log = !view.log; event.target.setAttribute("aria-pressed", view.log); view.redraw?.(); } }, "log");
   const others = state.runs.filter((other) => other.id !== run.id && !state.chosen.has(other.id)).slice(0, 500).map((other) => [other.id, other.id]);
   show(body, h("section.card",
     h("div.row", choice("metric", run.metrics.map((name) => [name, name]), view.metric, pick),
       choice("horizontal axis", [["step", "by step"], ["time", "by time"]], view.x, (x) => { Object.assign(view, { x, low: null, high: null }); update(); }),
       others.length > 0 && choice("compare with", [["", "Compare with …"], ...others], "", (id) => { state.chosen.add(id); view.built = false; update(); }),
       state.chosen.size > 0 && h("button", { onclick: () => { state.chosen.clear(); view.built = false; update(); } }, "Only this run"),
-      h("span.grow"), h("label.small.muted", "smooth ", slider), log,
+      h("span.grow"), h("label.small.muted", "smooth ", slider),
       h("button", { id: "whole", hidden: true, onclick: () => { view.low = view.high = null; update(); } }, "Whole curve (0)")),
-    h("div.chart", { id: "chart" }), h("div.row", { id: "legend" })),
-  h("div.multiples", run.metrics.filter((name) => name !== view.metric && name !== "cost").slice(0, 11).map((name) =>
-    h("button", { "data-metric": name, "data-focus": name, onclick: () => pick(name) }, h("b.small", name), h("div.chart")))));
+    h("div.chart", { id: "chart" }), h("div.row", { id: "legend" })));
 }
 
 function renderWaits(run, body) {
@@ -237,10 +229,10 @@ function renderRetries(run, body) {
   show(body, h("div.tiles", tile(number(count), "requests sent again"), tile(number(effects.yes), "calls that took effect once, in the end"),
     tile(number(effects.no), "calls without effect"), tile(number(effects.unknown), "calls whose effect is unknown")),
   effects.unknown > 0 && h("div.note", "Unknown: the server may have done the work although no answer came. Look at the step it is at, or resume from a checkpoint, before you repeat such a call."),
-  card("What became of the calls", run.outcomes.length ? table(["Ended", "Call", "#seq_id", "#Sent again", "Result", "Took effect", "#Took"], run.outcomes.slice(0, 100).map((call) =>
+  card("What became of the calls", run.outcomes.length ? table(["Ended", "Call", "#seq_id", "#Sent again", "Result", "Took effect", "#Took"], run.outcomes.slice(-100).reverse().map((call) =>
     [moment(call.time), h("b", call.operation), call.seq_id, call.retries, visible(result(call)), badge(call.effect), span(call.seconds)])) : muted("They are still under way.")),
   card("Why requests were sent again", table(["Call and reason", "#Times"], run.reasons.map(([name, times]) => [name, times]))),
-  card("The last of them", table(["Time", "Request", "Lane", "#Attempt", "Reason", "#Next after"], run.retries.slice(0, 20).map((each) =>
+  card("The last of them", table(["Time", "Request", "Lane", "#Attempt", "Reason", "#Next after"], run.retries.slice(-20).reverse().map((each) =>
     [moment(each.time), h("b", each.operation), each.lane, each.attempt, each.reason, `${span(each.delay)} (${each.source})`]))));
 }
 

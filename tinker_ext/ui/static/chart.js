@@ -2,7 +2,7 @@
 
 const NS = "http://www.w3.org/2000/svg";
 
-export function svg(tag, attributes = {}, ...children) {
+function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS(NS, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
@@ -22,7 +22,7 @@ export function number(value) {
 
 const TIMES = [1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400];
 
-export function ticks(low, high, count, time) {
+function ticks(low, high, count, time) {
   const rough = (high - low) / Math.max(1, count);
   if (!(rough > 0) || !Number.isFinite(rough)) return [low];
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -34,7 +34,7 @@ export function ticks(low, high, count, time) {
 }
 
 // Exponential mean with the bias of its start removed, so that the first points are not zero.
-export function smooth(rows, weight) {
+function smooth(rows, weight) {
   if (!weight) return rows;
   let sum = 0, share = 0;
   return rows.map(([x, mean, low, high]) => {
@@ -54,52 +54,33 @@ function range(values) {
   return [low - pad, high + pad];
 }
 
-// series: [{name, tone, rows: [[x, mean, low, high]]}]; options: {height, small, time, log, weight, limit, unit, label, zoom}
+// series: [{name, tone, rows: [[x, mean, low, high]]}]; options: {height, time, weight, limit, unit, label, zoom}
 export function lines(place, series, options = {}) {
-  const width = Math.max(220, place.clientWidth || 600), height = options.height || 300;
-  const left = 56, right = 16, top = 12, bottom = options.small ? 18 : 26, { limit } = options;
-  const shape = options.log ? (y) => (y > 0 ? Math.log10(y) : NaN) : (y) => y;
-  const drawn = series.filter((s) => s.rows.length).map((s) => ({ ...s, raw: s.rows, rows: smooth(s.rows, options.weight) }));
+  const { height = 300, limit, time, weight, unit = "" } = options, width = Math.max(220, place.clientWidth || 600);
+  const left = 56, right = 16, top = 12, bottom = 26;
+  const drawn = series.filter((s) => s.rows.length).map((s) => ({ ...s, raw: s.rows, rows: smooth(s.rows, weight) }));
   if (!drawn.length) { place.replaceChildren("No numbers here."); return; }
   const [x0, x1] = range(drawn.flatMap((s) => [s.rows[0][0], s.rows.at(-1)[0]]));
-  let [y0, y1] = range(drawn.flatMap((s) => s.rows.flatMap(([, mean, low, high]) => (options.weight ? [shape(mean)] : [shape(low), shape(high)]))));
-  if (limit !== undefined) { y0 = Math.min(y0, 0); y1 = Math.max(y1, limit * 1.08); }
-  else { const margin = (y1 - y0) * 0.05; y0 -= margin; y1 += margin; }
+  let [y0, y1] = range(drawn.flatMap((s) => s.rows.flatMap(([, mean, low, high]) => (weight ? [mean] : [low, high]))));
+  const margin = (y1 - y0) * 0.05;
+  [y0, y1] = limit === undefined ? [y0 - margin, y1 + margin] : [Math.min(y0, 0), Math.max(y1, limit * 1.08)];
   const X = (x) => left + ((x - x0) / (x1 - x0)) * (width - left - right);
-  const level = (y) => height - bottom - ((y - y0) / (y1 - y0)) * (height - top - bottom);
-  const Y = (y) => level(shape(y));
+  const Y = (y) => height - bottom - ((y - y0) / (y1 - y0)) * (height - top - bottom);
+  const path = (rows, at) => rows.map((row, nth) => `${nth ? "L" : "M"}${X(row[0]).toFixed(1)} ${Y(row[at]).toFixed(1)}`).join("");
+  const across = (kind, y) => svg("line", { class: kind, x1: left, x2: width - right, y1: Y(y), y2: Y(y) });
   const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": options.label || "curve" });
-  for (const y of ticks(y0, y1, options.small ? 3 : 5)) {
-    root.append(svg("line", { class: "grid", x1: left, x2: width - right, y1: level(y), y2: level(y) }));
-    root.append(svg("text", { x: left - 8, y: level(y) + 4, "text-anchor": "end" }, number(options.log ? 10 ** y : y)));
-  }
-  for (const x of ticks(x0, x1, Math.max(3, Math.floor(width / 130)), options.time))
-    root.append(svg("text", { x: Math.min(X(x), width - right - (options.time ? 12 : 0)), y: height - 4, "text-anchor": "middle" }, options.time ? clock(x) : number(x)));
-  const path = (rows, at) => {
-    let text = "", pen = "M";
-    for (const row of rows) {
-      const y = Y(row[at]);
-      if (!Number.isFinite(y)) { pen = "M"; continue; }
-      text += `${pen}${X(row[0]).toFixed(1)} ${y.toFixed(1)}`;
-      pen = "L";
-    }
-    return text;
-  };
-  for (const s of drawn) {
-    if (options.weight) root.append(svg("path", { class: `raw ${s.tone}`, d: path(s.raw, 1) }));
-    else if (!options.log && s.raw.some(([, , low, high]) => high > low)) {
-      const up = path(s.rows, 3), down = path([...s.rows].reverse(), 2).replace("M", "L");
-      root.append(svg("path", { class: `band ${s.tone}`, d: `${up}${down}Z` }));
-    }
+  for (const y of ticks(y0, y1, 5)) root.append(across("grid", y), svg("text", { x: left - 8, y: Y(y) + 4, "text-anchor": "end" }, number(y)));
+  for (const x of ticks(x0, x1, Math.max(3, Math.floor(width / 130)), time))
+    root.append(svg("text", { x: Math.min(X(x), width - right - (time ? 12 : 0)), y: height - 4, "text-anchor": "middle" }, time ? clock(x) : number(x)));
+  for (const { tone, raw, rows } of drawn) {
+    if (weight) root.append(svg("path", { class: `raw ${tone}`, d: path(raw, 1) }));
+    else root.append(svg("path", { class: `band ${tone}`, d: `${path(rows, 3)}${path([...rows].reverse(), 2).replace("M", "L")}Z` }));
     // A line needs two points; one alone is a dot.
-    root.append(svg("path", s.rows.length > 1 ? { class: `line ${s.tone}`, d: path(s.rows, 1) } : { class: `line dot ${s.tone}`, d: `${path(s.rows, 1)}h.1` }));
+    root.append(svg("path", { class: rows.length > 1 ? `line ${tone}` : `line dot ${tone}`, d: path(rows, 1) + (rows.length > 1 ? "" : "h.1") }));
   }
-  if (limit !== undefined) {
-    root.append(svg("line", { class: "limit", x1: left, x2: width - right, y1: Y(limit), y2: Y(limit) }));
-    root.append(svg("text", { x: left + 6, y: Y(limit) + 14 }, `budget ${number(limit)} ${options.unit || ""}`));
-  }
+  if (limit !== undefined) root.append(across("limit", limit), svg("text", { x: left + 6, y: Y(limit) + 14 }, `budget ${number(limit)} ${unit}`));
   place.replaceChildren(root);
-  if (!options.small) pointer(place, root, drawn, { left, right, top, bottom, width, height, x0, x1 }, options);
+  pointer(place, root, drawn, { left, right, top, bottom, width, height, x0, x1 }, options);
 }
 
 function pointer(place, root, series, box, options) {
