@@ -116,7 +116,7 @@ def test_another_layout_in_redis(redis_server):
 def test_two_versions_at_once(address, monkeypatch):
     """M49: a store in use by another version is refused, and the error names who uses it."""
     monkeypatch.setattr("tinker_ext.fleet.member.__version__", "9.3.0")
-    other = Member(address, Work(), base_url="http://127.0.0.1:9", fingerprint="f")
+    other = Member(address, Work(), ("http://127.0.0.1:9", "f"))
     monkeypatch.setattr("tinker_ext.fleet.member.group_name", lambda *_: "one")
     monkeypatch.setattr(other, "_start", lambda: None)
     other.join()

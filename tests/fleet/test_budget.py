@@ -22,7 +22,7 @@ def ledgers(address):
 
     def make(count, budget=None, prices=None):
         for _ in range(count):
-            member = Member(address, Work(), base_url="http://s", fingerprint="f")
+            member = Member(address, Work(), ("http://s", "f"))
             member.join()
             made.append((member, member.share(Ledger(budget, prices))))
         return [ledger for _, ledger in made]
@@ -153,6 +153,6 @@ def test_spend_is_told_again_to_a_store_that_lost_it(ledgers, address):
     record = member.store.look(member.group)
     assert record is not None
     assert record.spend[member.id]["tokens"] >= 600
-    assert record.limits == {"tokens": 1000}
+    assert record.amounts("limit") == {"tokens": 1000}
     with pytest.raises(BudgetExceededError):
         ledger.hold(Tokens(sample=500))

@@ -44,7 +44,7 @@ def members(place, server):
     store.open()
     found = [record for name in store.groups() if (record := store.look(name)) is not None]
     store.close()
-    return [m for record in found if record.base_url == server.url for m in record.members]
+    return [m for record in found if record.texts["base_url"] == server.url for m in record.members]
 
 
 def test_samples_are_drawn_with_permits_of_the_fleet(server, service, place):
@@ -54,9 +54,9 @@ def test_samples_are_drawn_with_permits_of_the_fleet(server, service, place):
     assert all(len(future.result().sequences) == 1 for future in futures)
     service._workspace.member.sync()
     (member,) = members(place, server)
-    assert member.facts["run"] == "a run"
-    assert member.facts["process"] == os.getpid()
-    assert member.facts["accepted"] == 40
+    assert member["run"] == "a run"
+    assert member["process"] == os.getpid()
+    assert member["accepted"] == 40
     service.close().result()
     assert members(place, server) == []
 
@@ -107,11 +107,11 @@ def test_a_pickled_client_joins_in_another_process(server, service, place):
     worker.stdin.write(pickle.dumps(sampler).hex() + "\n")
     worker.stdin.flush()
     name = worker.stdout.readline().strip()
-    found = {member.id: member.facts["accepted"] for member in members(place, server)}
+    found = {member["id"]: member["accepted"] for member in members(place, server)}
     assert found.get(name) == 1
     assert len(found) == 2
     worker.communicate("\n", timeout=30)
-    assert {member.id for member in members(place, server)} == set(found) - {name}
+    assert {member["id"] for member in members(place, server)} == set(found) - {name}
 
 
 def test_a_handle_carries_the_fleet(server, service, place, monkeypatch):

@@ -22,7 +22,7 @@ def fleet(place):
     """Two members with work, one of which waits, and something spent."""
     made = []
     for work in (Work(in_flight=20, queued=500), Work(in_flight=3)):
-        member = Member(place, work, base_url="http://server", fingerprint="f", run="my-run")
+        member = Member(place, work, ("http://server", "f"), "my-run")
         member.join()
         made.append(member)
     wait_for(lambda: made[1].value >= 3)

@@ -1,6 +1,7 @@
 """Members: permits at hand, pauses of others, stores that go away, processes that end."""
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -42,7 +43,7 @@ def join():
     made = []
 
     def make(place, work=None, **options):
-        made.append(Member(place, work or Work(), base_url="http://s", fingerprint="f"))
+        made.append(Member(place, work or Work(), ("http://s", "f")))
         made[-1].join(**options)
         return made[-1]
 
@@ -88,7 +89,7 @@ def test_a_refusal_for_want_of_credit_pauses_but_does_not_cut(place, join):
     wait_for(lambda: other.pauses)
     record = one.store.look(one.group)
     assert record is not None
-    assert record.window["round"] == 0
+    assert record.numbers["round"] == 0
 
 
 def test_a_refused_request_waits_for_the_pause_and_for_a_permit(tmp_path, join):
@@ -133,7 +134,7 @@ class Work:
     def changed(self): pass
     def pause(self, seconds): pass
 
-member = Member(sys.argv[1], Work(), base_url="http://s", fingerprint="f")
+member = Member(sys.argv[1], Work(), ("http://s", "f"))
 member.join()
 while member.value < 30: time.sleep(0.02)
 print("ready", flush=True)
@@ -170,7 +171,7 @@ def test_a_store_that_goes_away_and_comes_back(tmp_path, join, monkeypatch, capl
         works = [Work(in_flight=20, queued=500) for _ in range(2)]
         one, two = (join(server.url, work) for work in works)
         wait_for(lambda: one.value == two.value == 32)
-        window = one._grant.window
+        window = one._grant.numbers["window"]
         with caplog.at_level(logging.INFO, "tinker_ext"):
             server.stop()
             wait_for(lambda: one.is_cut_off and two.is_cut_off)
@@ -185,7 +186,7 @@ def test_a_store_that_goes_away_and_comes_back(tmp_path, join, monkeypatch, capl
         assert most <= window
         record = one.store.look(one.group)
         assert record is not None
-        assert record.window["phase"] == "hold"  # nothing is tried at its return
+        assert json.loads(record.texts["plan"])["phase"] == "hold"  # nothing is tried at its return
         warnings = [r for r in caplog.records if "does not answer" in r.message]
         assert len(warnings) == 2  # one of each member, though each tried several times
     finally:
@@ -200,7 +201,7 @@ def test_refusals_without_a_store_cost_a_permit_each(tmp_path, join, monkeypatch
     def away(*_):
         raise StoreUnreachableError("away")
 
-    monkeypatch.setattr(one.store, "_run", away)
+    monkeypatch.setattr(one.store, "run", away)
     wait_for(lambda: one.is_cut_off)
     for _ in range(3):
         one.refused(started=time.monotonic())
@@ -240,7 +241,7 @@ def test_a_forked_child_is_a_member_of_its_own(tmp_path, join):
         assert len(one.store.look(one.group).members) == 1
         os.write(go[1], b"1")
         assert os.read(done[0], 1) == b"1"
-        names = {member.facts["process"] for member in one.store.look(one.group).members}
+        names = {member["process"] for member in one.store.look(one.group).members}
         assert names == {os.getpid(), child}
     finally:
         os.kill(child, signal.SIGKILL)

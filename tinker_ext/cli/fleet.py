@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import click
+import orjson
 
 from tinker_ext.cli.failures import CommandError
 from tinker_ext.cli.lazy import Command, screen_of
@@ -82,36 +83,37 @@ def described(record: FleetRecord) -> dict[str, Any]:
     """A fleet as JSON values, for programs."""
     members = [
         {
-            "id": member.id,
-            "permits": member.lease,
-            "seen_seconds": round(member.age, 3),
-            **{key: value for key, value in member.facts.items() if key not in _INTERNAL},
-            "waiting_seconds": round(member.facts["waiting_seconds"] + member.age, 3),
-            "spend": record.spend.get(member.id),
+            "id": member["id"],
+            "permits": member["lease"],
+            "seen_seconds": round(member["age"], 3),
+            **{key: value for key, value in member.items() if key not in _INTERNAL},
+            "waiting_seconds": round(member["waiting_seconds"] + member["age"], 3),
+            "spend": record.spend.get(member["id"]),
         }
         for member in record.members
     ]
-    alive = {member.id for member in record.members}
+    alive = {member["id"] for member in record.members}
     return {
         "fleet": record.group,
-        "base_url": record.base_url,
-        "window": int(record.size),
-        "phase": record.window.get("phase"),
+        "base_url": record.texts.get("base_url", ""),
+        "window": int(record.numbers.get("window", 0)),
+        "phase": orjson.loads(record.texts.get("plan", "{}")).get("phase"),
         "pause_seconds": round(record.pause, 3),
         "in_flight": sum(member["in_flight"] for member in members),
         "queued": sum(member["queued"] for member in members),
         "rate": round(sum(member["rate"] for member in members), 3),
-        "budget": dict(record.limits),
+        "budget": record.amounts("limit"),
         "spend": _sum(record),
         "spend_of_those_gone": {
             name: dict(each) for name, each in record.spend.items() if name not in alive
         },
-        "currency": (record.prices or {}).get("currency"),
+        "currency": orjson.loads(record.texts.get("prices", "{}")).get("currency"),
         "members": plain(members),
     }
 
 
-_INTERNAL = {"round", "refusal", "level", "held", "cap", "most", "demand", "active"}
+_INTERNAL = {"id", "lease", "target", "seen", "expires", "age", "round", "refusal", "level", "held"}
+_INTERNAL |= {"cap", "most", "demand", "active"}
 
 
 def _sum(record: FleetRecord) -> dict[str, float]:

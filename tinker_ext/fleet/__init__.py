@@ -32,25 +32,14 @@ __all__ = ["FleetRecord", "Member", "attach", "open_store", "without_password"]
 def attach(
     workspace: Workspace, address: str | os.PathLike[str], *, run: str | None, strict: bool
 ) -> Member:
-    """Make a client a member of the fleet at an address.
-
-    Args:
-        workspace: The client.
-        address: Folder or URL.
-        run: Name of its run, for people.
-        strict: Raise when the store cannot be used; otherwise try on in the background.
+    """Make a client a member of the fleet at an address; `run` is its name for people.
 
     Raises:
         ConfigurationError: The address is not one, or `strict` and the store cannot be used.
     """
     server = workspace.server
-    member = Member(
-        address,
-        Samples(workspace),
-        base_url=server.base_url,
-        fingerprint=server.fingerprint,
-        run=run,
-    )
+    mine = server.base_url, server.fingerprint
+    member = Member(address, Samples(workspace), mine, run)
     member.join(strict=strict)
     workspace.watchers.ledger = member.ledger
     workspace.samples.share_limit(member)

@@ -53,16 +53,16 @@ class SharedLedger(Ledger):
         """
         member = self._member
         with self._lock:
-            self._limits, self._fleet, self._members = grant.limits, grant.taken, grant.members
+            self._limits, self._members = grant.amounts("limit"), grant.members
+            self._fleet = NOTHING | grant.amounts("taken")
             # The rest is checked here; this one makes a model without a price an error.
-            self.budget = Budget(cost=grant.limits.get("cost"))
+            self.budget = Budget(cost=self._limits.get("cost"))
             if not grant.known:
                 # New, forgotten, or all is lost: then what was spent is told again.
                 record = member.store.look(member.group)
                 self._taken = NOTHING | dict(record.spend.get(member.id, {}) if record else {})
-            in_use = _amounts(
-                self._used.tokens + self._held.tokens, self._used.cost + self._held.cost
-            )
+            used = self._used.plus(self._held.tokens, self._held.cost)
+            in_use = _amounts(used.tokens, used.cost)
             change = {}
             for kind in KINDS:
                 left = self._taken[kind] - in_use[kind]

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 import orjson
@@ -39,7 +39,6 @@ from tinker_ext.fleet.store import (
     Amounts,
     FleetRecord,
     Grant,
-    Report,
     Store,
     StoreUnreachableError,
     group_name,
@@ -74,6 +73,11 @@ class Counts(NamedTuple):
     queued: int = 0
     most: int = 0  # that may be in flight
 
+    @property
+    def some(self) -> int:
+        """Those in flight and those that wait for it."""
+        return self.in_flight + self.queued
+
 
 class Samples:
     """The samples of a workspace, from any thread; does not keep the workspace alive."""
@@ -99,16 +103,13 @@ class Samples:
 
     def changed(self) -> None:
         """There are more permits: start what waits."""
-        workspace = self._workspace()
-        if workspace is not None and not workspace.closed:
+        if (workspace := self._workspace()) is not None and not workspace.closed:
             workspace.runtime.call(workspace.samples.limit_changed)
 
     def pause(self, seconds: float) -> None:
         """Send nothing for this long."""
         workspace = self._workspace()
-        if workspace is None or workspace.closed:
-            return
-        if workspace.samples.in_flight or workspace.samples.queued:
+        if workspace is not None and not workspace.closed and self.counts().some:
             # On the loop: the first one to ask for the shared pause makes it there.
             workspace.runtime.call(lambda: workspace.server.connection.backoff.pause(seconds))
 
@@ -119,32 +120,23 @@ class Member:
     Args:
         address: Where the fleet lives: a folder, or a URL of Redis.
         samples: What it may send.
-        base_url: The server.
-        fingerprint: One-way mark of the credential.
+        server: Its URL and a one-way mark of the credential.
         run: Name of the run, for people.
-
-    Raises:
-        ConfigurationError: The address is not one.
     """
 
     def __init__(
         self,
         address: str | os.PathLike[str],
         samples: Samples,
-        *,
-        base_url: str,
-        fingerprint: str,
+        server: tuple[str, str],
         run: str | None = None,
     ) -> None:
-        self._address = address
-        self.store = open_store(address)
-        self.group = ""
+        self._address, self._samples, self._server = address, samples, server
+        self.store, self.group = open_store(address), ""
         self.ledger = SharedLedger(self)
-        self._samples = samples
-        self._base_url, self._fingerprint = base_url, fingerprint
         self._run = run or os.path.basename(sys.argv[0]) or "python"
         self._limits: Amounts = {}
-        self._texts = {"base_url": base_url}
+        self._texts = {"base_url": server[0]}
         self._begin()
         forks.register(self)
 
@@ -170,17 +162,13 @@ class Member:
     def join(self, *, strict: bool = True) -> None:
         """Enter the fleet and start reporting.
 
-        Args:
-            strict: Raise when the store cannot be used; otherwise try on in the background.
-
         Raises:
-            ConfigurationError: `strict`, and the store cannot be used.
+            ConfigurationError: The store cannot be used; unless `strict`, the member tries on.
         """
         try:
             self.sync()
-            found = self.store.look(self.group)
-            if found is not None and found.prices is not None:
-                self.ledger.prices = Prices(**found.prices)
+            if (found := self.store.look(self.group)) is not None and "prices" in found.texts:
+                self.ledger.prices = Prices(**orjson.loads(found.texts["prices"]))
         except (ConfigurationError, StoreUnreachableError) as error:
             if strict:
                 raise ConfigurationError(str(error)) from None
@@ -188,11 +176,7 @@ class Member:
         self._start()
 
     def share(self, ledger: Ledger) -> SharedLedger:
-        """Add the budget and the prices of a client to those of its fleet.
-
-        Returns:
-            The ledger to use instead.
-        """
+        """Add the budget and the prices of a client to its fleet's; the ledger to use instead."""
         self._limits = attrs.asdict(ledger.budget, filter=lambda _, value: value is not None)
         if ledger.prices is not None:
             self.ledger.prices = ledger.prices
@@ -237,10 +221,8 @@ class Member:
         return self._down or self._grant is None
 
     def _start(self) -> None:
-        arguments = (weakref.ref(self), self._wake)
-        self._thread = threading.Thread(
-            target=_keep_reporting, args=arguments, name="tinker-ext-fleet", daemon=True
-        )
+        name, given = "tinker-ext-fleet", (weakref.ref(self), self._wake)
+        self._thread = threading.Thread(None, _keep_reporting, name, given, daemon=True)
         self._thread.start()
 
     # -- what the sampler asks; on its loop, without waiting ----------------------------------
@@ -281,19 +263,14 @@ class Member:
     # -- reporting; on the thread ----------------------------------------------------------
 
     def sync(self) -> None:
-        """Report, take what is granted, and plan for everybody when it is this member's turn.
-
-        Raises:
-            StoreUnreachableError: The store does not answer.
-            ConfigurationError: The store cannot be used.
-        """
+        """Report, take what is granted, and plan for everybody when it is this member's turn."""
         with self._lock:
             if not self._ended:
                 self._synchronise()
 
     def _synchronise(self) -> None:
         if not self.group:
-            group = group_name(self.store.open(), self._base_url, self._fingerprint)
+            group = group_name(self.store.open(), *self._server)
             self._check_versions(self.store.look(group))
             self.group = group
         refusal = self._refusal
@@ -303,7 +280,7 @@ class Member:
         if got.turn:
             self._plan(got.turn)
         now = time.monotonic()
-        if self._grant is None or got.round != self._grant.round:
+        if self._grant is None or got.numbers["round"] != self._grant.numbers["round"]:
             self._learned = now
         if self._down:
             log.info("The store of the fleet answers again; %d members.", got.members)
@@ -315,24 +292,23 @@ class Member:
     def _check_versions(self, record: FleetRecord | None) -> None:
         """Refuse to join members of another version, which would plan by other rules."""
         for member in record.members if record else ():
-            theirs = str(member.facts.get("version"))
+            theirs = str(member["version"])
             if theirs.split(".")[:2] != __version__.split(".")[:2]:
                 raise ConfigurationError(
                     f"The fleet at {self.store.place} is in use by tinker-ext {theirs} "
-                    f"({member.id}) and this is {__version__}. {ONE_VERSION}"
+                    f"({member['id']}) and this is {__version__}. {ONE_VERSION}"
                 )
 
-    def _report(self) -> Report:
+    def _report(self) -> dict[str, Any]:
         now, grant, counts = time.monotonic(), self._grant, self._samples.counts()
-        demand = min(counts.in_flight + counts.queued, counts.most)
+        demand = min(counts.some, counts.most)
         self._relaxed = demand < self._cap
         pause = max(0.0, self._pause_until - now)
+        waiting = "server" if counts.in_flight else "idle"
         if pause or (grant is not None and grant.pause > 0.05):
             waiting = "pause"
         elif demand > self._cap:
             waiting = "permits"
-        else:
-            waiting = "server" if counts.in_flight else "idle"
         if waiting != self._waiting[0]:
             self._waiting = (waiting, now)
         count, since, rate = self._rate
@@ -348,7 +324,7 @@ class Member:
             "version": __version__,
             "demand": demand,
             "cap": self._cap,
-            "round": grant.round if grant is not None else 0,
+            "round": grant.numbers["round"] if grant is not None else 0,
             "refusal": self._refusal,
             "level": self._level,
             "waiting": waiting,
@@ -358,33 +334,31 @@ class Member:
             "rate": round(rate, 3),
             "uptime": round(now - self._born, 3),
         }
-        return Report(
-            id=self.id,
-            active=counts.active,
-            claim=self._cap if grant is not None else None,
-            window=grant.window if grant is not None else FIRST_WINDOW,
-            ttl=lease_seconds(members),
-            every=plan_seconds(members),
-            urgent=self._refusal or grant is None,
-            pause=pause,
-            limits=self._limits,
-            texts=self._texts,
-            facts=orjson.dumps(facts).decode(),
-        )
+        return {
+            "id": self.id,
+            "active": counts.active,
+            "claim": self._cap if grant is not None else None,
+            # For a store that lost its own.
+            "window": grant.numbers["window"] if grant is not None else FIRST_WINDOW,
+            "ttl": lease_seconds(members),
+            "every": plan_seconds(members),
+            "urgent": self._refusal or grant is None,
+            "pause": pause,
+            "limits": self._limits,
+            "texts": self._texts,
+            "facts": orjson.dumps(facts).decode(),
+        }
 
     def _plan(self, turn: int) -> None:
         record = self.store.look(self.group, sweep=True)
         if record is None:
             return
         # Of what a store has lost, the members know the size only; it was not refused.
-        phase = "grow" if self._grant is None else "hold"
-        window = Window(**(record.window or {"size": record.size, "phase": phase}))
-        told = [field.name for field in attrs.fields(Row)[2:]]
-        rows = [
-            Row(member.id, member.target, **{name: member.facts[name] for name in told})
-            for member in record.members
-        ]
-        most = sum(member.facts["most"] for member in record.members)
+        begin = {"size": record.numbers["window"], "phase": "hold" if self._grant else "grow"}
+        window = Window(**(orjson.loads(record.texts.get("plan", "{}")) or begin))
+        told = [field.name for field in attrs.fields(Row)]
+        rows = [Row(**{name: member[name] for name in told}) for member in record.members]
+        most = sum(member["most"] for member in record.members)
         targets = plan(window, rows, record.now, record.pause, max(1, most))
         changed = {row.id: targets[row.id] for row in rows if targets[row.id] != row.target}
         self.store.settle(self.group, turn, attrs.asdict(window), changed)
@@ -395,18 +369,14 @@ class Member:
         if grant is None:
             self._set(1)
         elif now - self._granted > lease_seconds(grant.members):
-            share = CAUTION * grant.window / grant.members
+            share = CAUTION * grant.numbers["window"] / grant.members
             # Less than one permit each: all of them now and then instead of some of them always.
             some = int(random.random() < share)
             self._set(max(1, int(share) - self._less) if share >= 1 else some)
         if now - self._warned >= WARN_SECONDS:
             self._warned = now
-            log.warning(
-                "The store of the fleet does not answer (%s); going on with %d permits until it "
-                "does.",
-                error,
-                self._cap,
-            )
+            text = "The store of the fleet does not answer (%s); going on with %d permits until it "
+            log.warning(text + "does.", error, self._cap)
 
     def _set(self, cap: int) -> None:
         before, self._cap = self._cap, cap
@@ -419,10 +389,10 @@ class Member:
         usual = sync_seconds(grant.members if grant is not None else 1)
         if self._down:
             usual = 1.0
-        elif not counts.in_flight and not counts.queued:
+        elif not counts.some:
             usual = max(usual, IDLE_SECONDS)
         elif grant is not None and (
-            grant.growing or grant.cap < grant.target or counts.active > grant.cap
+            grant.numbers["growing"] or grant.cap < grant.target or counts.active > grant.cap
         ):
             # Permits change hands: who waits for them and who gives them back are quick.
             usual = max(QUICK_SECONDS, usual / 3)

@@ -14,7 +14,6 @@ from tinker_ext.fleet.plan import LONGEST_PAUSE, RECOVERY_SECONDS
 from tinker_ext.fleet.store import KINDS, LAYOUT, Store, StoreUnreachableError, without_password
 
 PREFIX = "tinker-ext:fleet"
-SOCKET_SECONDS = 2.0
 
 # The steps of the SQLite store, each given one JSON value. Members are JSON texts; the sum of their
 # leases is kept besides, so that a report does not read them all.
@@ -48,7 +47,9 @@ for field, text in pairs(given.texts) do call('HSET', texts, field, text) end
 for kind, most in pairs(given.limits) do
     set('limit '..kind, math.min(most, get('limit '..kind, most)))
 end
-call('HSETNX', numbers, 'window', given.window)
+for field, first in pairs({window = given.window, round = 0, growing = 1}) do
+    call('HSETNX', numbers, field, first)
+end
 local window, row = math.floor(get('window')), read(given.id)
 local leased = get('leased', 0) - (row and row.lease or 0)
 local count = call('HLEN', members) + (row and 0 or 1)
@@ -69,8 +70,8 @@ if wait <= 0 or wait > given.every then
     set('next', now + given.every)
     turn = call('HINCRBY', numbers, 'turn', 1)
 end
-return {string.format('%.6f', now), row and 1 or 0, cap, target, turn, count,
-    call('HGETALL', numbers)}
+return {string.format('%.6f', now), call('HGETALL', numbers), row and 1 or 0, cap, target, turn,
+    count}
 """,
     "look": """
 if given.sweep then
@@ -121,14 +122,7 @@ _SHARED = {"kinds": KINDS, "recovery": RECOVERY_SECONDS, "longest": LONGEST_PAUS
 
 
 class RedisStore(Store):
-    """A store on a Redis server.
-
-    Args:
-        url: Its URL, with the password when it has one.
-
-    Raises:
-        ConfigurationError: The package `redis` is missing, or the URL is not one.
-    """
+    """A store on a Redis server, given its URL with the password when it has one."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -142,19 +136,16 @@ class RedisStore(Store):
         self.place = without_password(url)
         self._errors = redis.exceptions
         try:
-            self._client: Any = redis.Redis.from_url(
-                url,
-                decode_responses=True,
-                socket_timeout=SOCKET_SECONDS,
-                socket_connect_timeout=SOCKET_SECONDS,
-                # Waiting for a store that is away is the member's business.
-                retry=Retry(NoBackoff(), 0),
+            # Waiting for a store that is away is the member's business.
+            once, most = (
+                Retry(NoBackoff(), 0),
+                {"socket_timeout": 2.0, "socket_connect_timeout": 2.0},
             )
+            self._client: Any = redis.Redis.from_url(url, decode_responses=True, retry=once, **most)
         except ValueError as error:
             raise ConfigurationError(f"{self.place} is not a URL of Redis: {error}.") from None
-        self._scripts = {
-            name: self._client.register_script(_HEAD + text) for name, text in _SCRIPTS.items()
-        }
+        add = self._client.register_script
+        self._scripts = {name: add(_HEAD + text) for name, text in _SCRIPTS.items()}
 
     def open(self) -> bytes:
         """Connect, check the layout, and return the salt of this store."""
@@ -165,19 +156,18 @@ class RedisStore(Store):
             client.setnx(f"{PREFIX}:salt", secrets.token_hex(16))
             return bytes.fromhex(client.get(f"{PREFIX}:salt"))
         except (wrong.RedisError, OSError) as error:
+            what, hint = "cannot hold a fleet", "Give another server, or ask who runs this one"
             if isinstance(error, wrong.AuthenticationError | wrong.NoPermissionError):
                 what = "refused the user or password"
-                hint = "Give both in TINKER_EXT_FLEET (redis://USER:PASSWORD@HOST), or the "
-                hint += "password in REDISCLI_AUTH."
+                hint = (
+                    "Give both in TINKER_EXT_FLEET (redis://USER:PASSWORD@HOST), or the password "
+                )
+                hint += "in REDISCLI_AUTH"
             elif isinstance(error, wrong.ConnectionError | wrong.TimeoutError | OSError):
                 what = "cannot be reached"
-                hint = "Check host and port, and that a Redis or Valkey server runs there."
-            else:
-                what, hint = "cannot hold a fleet", "Give another server, or ask who runs this one."
-            text = str(error).rstrip(".")
-            raise ConfigurationError(
-                f"The fleet's store {self.place} {what}: {text}. {hint}"
-            ) from None
+                hint = "Check host and port, and that a Redis or Valkey server runs there"
+            reason = str(error).rstrip(".")
+            raise ConfigurationError(f"The store {self.place} {what}: {reason}. {hint}.") from None
 
     def groups(self) -> list[str]:
         """All fleets in this store."""
@@ -188,13 +178,14 @@ class RedisStore(Store):
         """End the connection."""
         self._client.close()
 
-    def _run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
+    def run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
+        """Take one atomic step, or raise `StoreUnreachableError`."""
         # The braces keep all keys of a fleet on one node of a cluster.
         keys = [f"{PREFIX}:{{{group}}}:{part}" for part in ("numbers", "texts", "members", "spend")]
         text = orjson.dumps({**given, **_SHARED})
         reply = self._guard(lambda: self._scripts[step](keys, [text]))
         if step == "sync":
-            return float(reply[0]), *reply[1:6], _pairs(reply[6], float)
+            return float(reply[0]), _pairs(reply[1], float), *reply[2:]
         if step == "look":
             kinds: tuple[Callable[[str], Any], ...] = (float, str, orjson.loads, float)
             return float(reply[0]), *map(_pairs, reply[1:], kinds)

@@ -40,26 +40,20 @@ class SqliteStore(Store):
         folder = self._folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK | os.X_OK):
+                with self._transaction() as run:
+                    for pair in (("layout", str(LAYOUT)), ("salt", secrets.token_hex(16))):
+                        run("INSERT OR IGNORE INTO meta VALUES (?, ?)", pair)
+                    found = run("SELECT value FROM meta WHERE key = 'salt'").fetchone()
+                return bytes.fromhex(found[0])
+            problem = f"The fleet's folder {folder} is read-only for this user; give one that "
+            problem += "every process of the fleet may write to."
         except OSError as error:
-            raise ConfigurationError(
-                f"The fleet's folder {folder} cannot be made: {error.strerror}."
-            ) from None
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise ConfigurationError(
-                f"The fleet's folder {folder} is read-only for this user; give one that every "
-                "process of the fleet may write to."
-            )
-        try:
-            with self._transaction() as run:
-                for pair in (("layout", str(LAYOUT)), ("salt", secrets.token_hex(16))):
-                    run("INSERT OR IGNORE INTO meta VALUES (?, ?)", pair)
-                found = run("SELECT value FROM meta WHERE key = 'salt'").fetchone()
-            return bytes.fromhex(found[0])
+            problem = f"The fleet's folder {folder} cannot be made: {error.strerror}."
         except StoreUnreachableError as error:
-            raise ConfigurationError(
-                f"{folder / FILE} cannot be the store of a fleet: {error.__cause__}. Delete it "
-                "when no fleet uses it, or give another folder."
-            ) from None
+            problem = f"{folder / FILE} cannot be the store of a fleet: {error.__cause__}. Delete "
+            problem += "it when no fleet uses it, or give another folder."
+        raise ConfigurationError(problem)
 
     def groups(self) -> list[str]:
         """All fleets in this store."""
@@ -71,7 +65,8 @@ class SqliteStore(Store):
         with self._lock:
             self._disconnect()
 
-    def _run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
+    def run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
+        """Take one atomic step, or raise `StoreUnreachableError`."""
         with self._transaction() as run:
             found = run("SELECT kept FROM fleets WHERE name = ?", (group,)).fetchone()
             before = found[0] if found else '{"numbers":{},"texts":{},"members":{},"spend":{}}'
@@ -88,31 +83,28 @@ class SqliteStore(Store):
         with self._lock:
             try:
                 if self._connection is None:
+                    options: dict[str, Any] = {"isolation_level": None, "check_same_thread": False}
                     self._connection = sqlite3.connect(
-                        self._folder / FILE,
-                        timeout=BUSY_SECONDS,
-                        isolation_level=None,
-                        check_same_thread=False,
+                        self._folder / FILE, timeout=BUSY_SECONDS, **options
                     )
-                    self._prepare(self._connection.execute)
+                    run = self._connection.execute
+                    run("PRAGMA journal_mode = WAL")
+                    # A power cut may cost the last seconds, which the members tell again.
+                    run("PRAGMA synchronous = OFF")
+                    run(_META)
+                    found = run("SELECT value FROM meta WHERE key = 'layout'").fetchone()
+                    self.check_layout(found[0] if found else None)
+                    run(_FLEETS)
                 with self._connection as connection:
                     connection.execute("BEGIN IMMEDIATE")
                     yield connection.execute
-            except (sqlite3.Error, ConfigurationError) as error:
+            except sqlite3.Error as error:
                 # Gone, full, damaged, locked for too long: the next step opens it anew.
                 self._disconnect()
-                if isinstance(error, ConfigurationError):
-                    raise
                 raise StoreUnreachableError(f"{self.place}: {error}") from error
-
-    def _prepare(self, run: Callable[..., sqlite3.Cursor]) -> None:
-        run("PRAGMA journal_mode = WAL")
-        # A power cut may cost the last seconds, which the members tell again.
-        run("PRAGMA synchronous = OFF")
-        run(_META)
-        found = run("SELECT value FROM meta WHERE key = 'layout'").fetchone()
-        self.check_layout(found[0] if found else None)
-        run(_FLEETS)
+            except ConfigurationError:
+                self._disconnect()
+                raise
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -131,7 +123,8 @@ def _sync(kept: Kept, now: float, given: Mapping[str, Any]) -> Any:
     kept["texts"] |= given["texts"]
     for kind, most in given["limits"].items():
         numbers[f"limit {kind}"] = min(most, numbers.get(f"limit {kind}", most))
-    numbers.setdefault("window", given["window"])
+    for field, first in (("window", given["window"]), ("round", 0), ("growing", 1)):
+        numbers.setdefault(field, first)
     row = members.pop(name, None)
     if row is None and given["claim"] is not None:
         numbers["recovering"] = now + RECOVERY_SECONDS
@@ -153,7 +146,7 @@ def _sync(kept: Kept, now: float, given: Mapping[str, Any]) -> Any:
     if is_due(numbers.get("next", 0), now, given["every"], urgent=given["urgent"]):
         numbers["next"] = now + given["every"]
         turn = numbers["turn"] = numbers.get("turn", 0) + 1
-    return now, row is not None, cap, target, turn, len(members), numbers
+    return now, numbers, row is not None, cap, target, turn, len(members)
 
 
 def _look(kept: Kept, now: float, given: Mapping[str, Any]) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ LAYOUT = 1
 KINDS = ("tokens", "train", "prefill", "sample", "cost")
 """What a budget may limit."""
 
+ONE_VERSION = "Run one version in all processes, or give this run a place of its own."
 NOTHING = dict.fromkeys(KINDS, 0.0)
 Amounts = Mapping[str, float]
 
@@ -36,25 +36,26 @@ class StoreUnreachableError(Exception):
     """The store did not answer; users of a running client see a warning instead."""
 
 
-@attrs.frozen(kw_only=True)
-class Report:
-    """What a member says at each synchronisation."""
+@attrs.frozen
+class Shared:
+    """The numbers of all members: `window`, `round`, and by kind `limit …` and `taken …`."""
 
-    id: str  # host, process and number
-    active: int = 0  # requests sent or being sent
-    claim: int | None = None  # permits it has; None when it is new
-    window: float  # the last window it knows, for a store that lost its own
-    ttl: float  # seconds the lease lasts without another report
-    every: float  # seconds between plans
-    urgent: bool = False  # whether the next plan should come soon
-    pause: float = 0.0  # seconds the server asked everybody to wait
-    limits: Amounts = attrs.field(factory=dict)  # the budget it was given
-    texts: Mapping[str, str] = attrs.field(factory=dict)  # its server and prices
-    facts: str = "{}"  # the rest, kept as it is for plans and for people
+    now: float  # time of the store
+    numbers: Mapping[str, float]
+
+    @property
+    def pause(self) -> float:
+        """Seconds for which nobody sends."""
+        return max(0.0, self.numbers.get("pause", 0.0) - self.now)
+
+    def amounts(self, what: str) -> dict[str, float]:
+        """By kind, the `limit` of the fleet's budget, or what was `taken` of it."""
+        found = ((kind, self.numbers.get(f"{what} {kind}")) for kind in KINDS)
+        return {kind: amount for kind, amount in found if amount is not None}
 
 
 @attrs.frozen
-class Grant:
+class Grant(Shared):
     """What a member may do until its lease ends."""
 
     known: bool  # whether the store knew the member
@@ -62,111 +63,59 @@ class Grant:
     target: int  # permits it will have when others have given theirs back
     turn: int  # number of the plan this member is to make now; 0 when it is not its turn
     members: int
-    window: float  # permits of all members
-    round: int  # counts the cuts of the window
-    growing: bool  # whether the window grows as fast as members report
-    pause: float  # seconds for which nobody sends
-    limits: Amounts  # the budget of the fleet
-    taken: Amounts  # what all members have used or set aside
 
 
 @attrs.frozen
-class MemberRecord:
-    """A living member; `age` is the seconds since its last report."""
-
-    id: str
-    lease: int
-    target: int
-    age: float
-    facts: Mapping[str, Any]
-
-
-@attrs.frozen
-class FleetRecord:
+class FleetRecord(Shared):
     """Everything a store knows about one server and credential."""
 
     group: str  # salted hash of both
-    base_url: str
-    now: float  # time of the store
-    pause: float  # seconds for which nobody sends
-    window: Mapping[str, Any]  # as the last plan left it; empty before the first
-    size: float  # permits of all members
-    members: tuple[MemberRecord, ...]  # who is alive
-    limits: Amounts  # the budget
-    prices: Mapping[str, Any] | None  # the price table somebody joined with
+    texts: Mapping[str, str]  # `base_url`; `prices` of who brought some; the last `plan`
+    members: tuple[dict[str, Any], ...]  # facts, lease and `age` of who is alive
     spend: Mapping[str, Amounts]  # what each member, living or not, has used or set aside
 
 
-class Store(ABC):
+class Store:
     """A place that all members of a fleet reach; `place` is its address without a password."""
 
     place: str
 
-    @abstractmethod
     def open(self) -> bytes:
         """Connect, check the layout, and return the salt of this store.
 
         Raises:
             ConfigurationError: It cannot be used; says why and what to do.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def groups(self) -> list[str]:
         """All fleets in this store."""
+        raise NotImplementedError
 
-    @abstractmethod
     def close(self) -> None:
         """End the connection."""
 
-    @abstractmethod
-    def _run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
+    def run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
         """Take one atomic step, or raise `StoreUnreachableError`."""
+        raise NotImplementedError
 
-    def sync(self, group: str, report: Report) -> Grant:
+    def sync(self, group: str, report: Mapping[str, Any]) -> Grant:
         """Renew a lease, add a budget to that of all, and read what applies to all."""
-        given = attrs.asdict(report, recurse=False)
-        now, known, cap, target, turn, members, numbers = self._run("sync", group, given)
-        return Grant(
-            bool(known),
-            cap,
-            target,
-            turn,
-            members,
-            window=numbers["window"],
-            round=int(numbers.get("round", 0)),
-            growing=numbers.get("growing", 1) > 0,
-            pause=max(0.0, numbers["pause"] - now),
-            limits=_part(numbers, "limit "),
-            taken=NOTHING | _part(numbers, "taken "),
-        )
+        return Grant(*self.run("sync", group, report))
 
     def look(self, group: str, *, sweep: bool = False) -> FleetRecord | None:
         """Read everything; with `sweep`, first forget members whose lease ended."""
-        now, numbers, texts, rows, spent = self._run("look", group, {"sweep": sweep})
-        if not numbers:
-            return None
+        now, numbers, texts, rows, spent = self.run("look", group, {"sweep": sweep})
+        members = tuple(
+            {**orjson.loads(row.pop("facts")), **row, "id": name, "age": now - row["seen"]}
+            for name, row in sorted(rows.items())
+            if row["expires"] > now
+        )
         spend: dict[str, dict[str, float]] = {}
         for name, amount in spent.items():
             kind, _, member = name.partition(" ")
             spend.setdefault(member, dict(NOTHING))[kind] = amount
-        return FleetRecord(
-            group=group,
-            base_url=texts.get("base_url", ""),
-            now=now,
-            pause=max(0.0, numbers.get("pause", 0.0) - now),
-            window=orjson.loads(texts.get("plan", "{}")),
-            size=numbers.get("window", 0.0),
-            members=tuple(
-                MemberRecord(
-                    name, row["lease"], row["target"], now - row["seen"], orjson.loads(row["facts"])
-                )
-                for name, row in sorted(rows.items())
-                if row["expires"] > now
-            ),
-            limits=_part(numbers, "limit "),
-            prices=orjson.loads(texts["prices"]) if "prices" in texts else None,
-            spend=spend,
-        )
+        return FleetRecord(now, numbers, group, texts, members, spend) if numbers else None
 
     def settle(
         self, group: str, turn: int, window: Mapping[str, Any], targets: Mapping[str, int]
@@ -175,7 +124,7 @@ class Store(ABC):
         growing = int(window.get("phase") == "grow")
         numbers = {"window": window["size"], "round": window["round"], "growing": growing}
         given = {"turn": turn, "numbers": numbers, "plan": orjson.dumps(window).decode()}
-        self._run("settle", group, {**given, "targets": targets})
+        self.run("settle", group, {**given, "targets": targets})
 
     def take(
         self, group: str, member: str, need: Amounts, want: Amounts, *, check: bool
@@ -186,28 +135,20 @@ class Store(ABC):
             What was set aside: `want`, or `need` when the budget has no more, or None.
         """
         given = {"id": member, "need": need, "want": want, "check": check}
-        return {"want": want, "need": need, "": None}[self._run("take", group, given)]
+        return {"want": want, "need": need}.get(self.run("take", group, given))
 
     def leave(self, group: str, member: str) -> None:
         """Give a lease back at once; what the member spent stays."""
-        self._run("leave", group, {"id": member})
+        self.run("leave", group, {"id": member})
 
     def check_layout(self, found: str | None) -> None:
         """Refuse a store that was written by an older or newer version."""
-        if found in (None, str(LAYOUT)):
-            return
-        age = "an older" if str(found).isdigit() and int(str(found)) < LAYOUT else "a newer"
-        raise ConfigurationError(
-            f"The fleet at {self.place} was written by {age} version of tinker-ext: its layout is "
-            f"{found}, and version {__version__} uses {LAYOUT}. {ONE_VERSION}"
-        )
-
-
-ONE_VERSION = "Run one version in all processes, or give this run a place of its own."
-
-
-def _part(numbers: Mapping[str, float], prefix: str) -> dict[str, float]:
-    return {kind: numbers[prefix + kind] for kind in KINDS if prefix + kind in numbers}
+        if found not in (None, str(LAYOUT)):
+            age = "an older" if str(found).isdigit() and int(str(found)) < LAYOUT else "a newer"
+            raise ConfigurationError(
+                f"The fleet at {self.place} was written by {age} version of tinker-ext: its layout "
+                f"is {found}, and version {__version__} uses {LAYOUT}. {ONE_VERSION}"
+            )
 
 
 def group_name(salt: bytes, base_url: str, fingerprint: str) -> str:
@@ -227,7 +168,7 @@ def open_store(address: str | os.PathLike[str]) -> Store:
     if not colon:
         from tinker_ext.fleet.sqlite import SqliteStore
 
-        return SqliteStore(Path(text).expanduser().absolute())
+        return SqliteStore(Path(without_password(text)))
     if scheme not in ("redis", "rediss", "unix"):
         raise ConfigurationError(
             f"A fleet cannot live at {scheme}://…; give a folder, or redis://HOST:PORT/DB."
