@@ -73,6 +73,57 @@ def write_run(folder, steps=60, decay=0.05, ended="success", cost=True):
             write("session_end", seconds=1, status=ended, totals={})
 
 
+class Words:
+    """Decodes every token to a word."""
+
+    def decode(self, tokens):
+        return " ".join(f"word{token}" for token in tokens) + " "
+
+
+def write_trouble(folder):
+    """A run with a call that waits, calls that were sent again, and samples of two checkpoints."""
+    write_run(folder, steps=30, ended=None)
+    now = time.time()
+    call = {"number": 9, "operation": "forward_backward", "target": "m"}
+    state = {"state": "paused_capacity", "reason": REASON}
+    about = {"lane": "train", "stage": "waiting", "since": now - 70, "attempts": 3, "retries": 1}
+    lines = [
+        {"type": "start", **call},
+        {"type": "retry", **call, "lane": "train", "attempt": 1, "reason": "503", "delay": 0.5,
+         "source": "backoff"},
+        *({"type": "operation", "number": n, "operation": "optim_step", "target": "m",
+           "seconds": 2.0, "seq_id": n, "retries": 1, "effect": effect, "error": error}
+          for n, effect, error in ((3, "yes", None), (4, "no", "BadRequestError"),
+                                   (5, "unknown", "APIConnectionError"))),
+        {"type": "queue", **call, **state},
+        {"type": "waiting", "count": 1, "calls": [{**call, **about, **state,
+                                                   "deadline": now + 3600}]},
+    ]  # fmt: skip
+    with (folder / "metrics.jsonl").open("a") as file:
+        for line in lines:
+            text = {"type": line["type"], "time": now, "session": "s", **line}
+            file.write(json.dumps(text, separators=(",", ":")) + "\n")
+    log = SampleLog(folder, tokenizer=Words())
+    for step in (10, 20):
+        for first in (1, 5):
+            drawn = [
+                SampledSequence(
+                    "stop",
+                    tokens_np=np.arange(first, first + 20),
+                    logprobs_np=np.linspace(-0.05, -6 + step / 5, 20),
+                )
+                for _ in range(2)
+            ]
+            log.record(
+                ModelInput.from_ints([first, first + 1]),
+                SampleResponse(drawn),
+                rewards=[1.0, -0.5 + step / 20],
+                step=step,
+                checkpoint=f"tinker://m/sampler_weights/step{step}",
+                trainer_logprobs=[np.linspace(-0.1, -5, 20)] * 2,
+            )
+
+
 def points(page):
     """Points of the large curve."""
     return page.evaluate(
@@ -278,13 +329,15 @@ def test_every_view_fits_the_screen(page, ui, shots, request):
     """M34: dark, light and phone width: nothing wider than the screen; a picture of each view."""
     write_run(ui[1] / "a", steps=120)
     write_run(ui[1] / "b", steps=60, ended="errored")
+    write_trouble(ui[1] / "c")
+    expect(page.locator(".runs tbody tr")).to_have_count(3, timeout=20_000)
     for tab in (
         "",
         "#/run/a/curves",
-        "#/run/a/waits",
-        "#/run/a/retries",
+        "#/run/c/waits",
+        "#/run/c/retries",
         "#/run/a/cost",
-        "#/run/a/samples",
+        "#/run/c/samples",
     ):
         page.goto(ui[0].split("?")[0] + tab)
         page.wait_for_selector("#tab > *" if tab else ".runs tbody tr")

@@ -273,17 +273,18 @@ async function renderSamples(run, body) {
   show($("prompts"), prompts.map((each) => h("button", { className: each.prompt_id === prompt ? "at" : "", "data-focus": each.prompt_id, onclick: () => { view.prompt = each.prompt_id; update(); } },
     h("span.clamp", visible(each.prompt) || "(empty)"),
     h("span.muted.small", `${each.count} samples in ${each.records} records` + (each.reward === null ? "" : `, mean reward ${number(each.first)} → ${number(each.reward)}`)))));
-  const print = JSON.stringify([prompt, view.shade, records.length, records.at(-1)?.time]), place = $("sample");
+  const print = JSON.stringify([prompt, records.length, records.at(-1)?.time]), place = $("sample");
   if (!records.length || place.dataset.print === print) return;
   place.dataset.print = print;
   view.shade ??= "sure";
   const last = records.at(-1), apart = records.some((record) => record.sequences.some((each) => each.trainer_logprobs.length));
   const shades = Object.entries({ plain: "plain", sure: "unlikely tokens", ...(apart && { apart: "trainer against sampler" }) });
   const title = (record) => (record.checkpoint ? String(record.checkpoint).split("/").at(-1) : record.step != null ? `step ${record.step}` : moment(record.time));
-  show(place, card("Prompt", h("div.text", visible(last.prompt)), more(last.cut)),
-    h("div.row", h("span.muted.small", "Shade"), shades.map(([name, label]) => h("button", { "aria-pressed": String(view.shade === name), "data-focus": label, onclick: () => { view.shade = name; update(); } }, label))),
+  const draw = () => show(place, card("Prompt", h("div.text", visible(last.prompt)), more(last.cut)),
+    h("div.row", h("span.muted.small", "Shade"), shades.map(([name, label]) => h("button", { "aria-pressed": String(view.shade === name), "data-focus": label, onclick: () => { view.shade = name; draw(); } }, label))),
     h("div.columns", records.map((record) => card(title(record), h("div.muted.small", `${record.step != null ? `step ${record.step}, ` : ""}${moment(record.time)}`),
       record.sequences.map((each) => sequence(each, view.shade))))));
+  draw();
 }
 
 const more = (cut) => cut > 0 && h("p.muted.small", `… ${number(cut)} more characters in the file`);
