@@ -292,7 +292,7 @@ class Member:
     def _check_versions(self, record: FleetRecord | None) -> None:
         """Refuse to join members of another version, which would plan by other rules."""
         for member in record.members if record else ():
-            theirs = str(member["version"])
+            theirs = str(member.get("version"))
             if theirs.split(".")[:2] != __version__.split(".")[:2]:
                 raise ConfigurationError(
                     f"The fleet at {self.store.place} is in use by tinker-ext {theirs} "
