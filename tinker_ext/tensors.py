@@ -14,6 +14,7 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
+from tinker_api.arguments import nearest
 
 from tinker_ext.errors import InvalidInputError, UnknownKeyError
 
@@ -76,8 +77,9 @@ def list_dtype(key: str) -> Dtype:
         return LIST_DTYPES[key]
     except KeyError:
         known = ", ".join(sorted(LIST_DTYPES))
+        hint = nearest(key, LIST_DTYPES) or "."
         raise UnknownKeyError(
-            f"A plain list under {key!r} has no known dtype. Known names: {known}. "
+            f"A plain list under {key!r} has no known dtype{hint} Known names: {known}. "
             "For another name pass a numpy array or a TensorData."
         ) from None
 

@@ -206,7 +206,7 @@ def test_the_fixtures(tinker_server, tinker_faults):
     ("rule", "text"),
     [
         ({"kind": "status", "path": "optm_step"}, "did you mean optim_step?"),
-        ({"kind": "drop_respnse"}, "there is no fault 'drop_respnse'; kinds: drop_request"),
+        ({"kind": "drop_respnse"}, "did you mean 'drop_response'? Kinds: drop_request"),
         ({"kind": "no_completions", "path": "asample"}, "strikes retrieve_futures only"),
         ({"kind": "status", "path": "/_mock/log"}, "no request has the path"),
     ],

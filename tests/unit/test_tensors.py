@@ -135,7 +135,7 @@ def test_unknown_key_lists_the_known_ones():
     with pytest.raises(UnknownKeyError, match="target_tokens") as caught:
         tensors.list_dtype("wieghts")
     assert isinstance(caught.value, KeyError)
-    assert "weights" in str(caught.value)
+    assert "did you mean 'weights'?" in str(caught.value)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

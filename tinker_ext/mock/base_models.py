@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -93,8 +94,10 @@ class BaseModels(Mapping[str, BaseModel]):
 
     def explain_missing(self, name: str) -> str:
         """Say which models there are and how to add one."""
+        near = get_close_matches(name, self._models, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         return (
-            f"base model {name!r} is not served here. Served: {', '.join(self._models)}. "
+            f"base model {name!r} is not served here{hint} Served: {', '.join(self._models)}. "
             f"Register it with `tinker-ext serve --model {name}` (byte tokenizer) or "
             f"`--model {name}=TOKENIZER_JSON_OR_DIR`; in Python: "
             f"Settings(models={{{name!r}: tokenizer_or_None}})."

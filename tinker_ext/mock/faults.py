@@ -102,7 +102,9 @@ class Fault:
     @kind.validator
     def _check_kind(self, _: Any, kind: str) -> None:
         if kind not in KINDS:
-            raise ValueError(f"there is no fault {kind!r}; kinds: {', '.join(KINDS)}")
+            near = get_close_matches(kind, KINDS, 1)
+            hint = f"did you mean {near[0]!r}? Kinds" if near else "kinds"
+            raise ValueError(f"there is no fault {kind!r}; {hint}: {', '.join(KINDS)}")
 
     @path.validator
     def _check_path(self, _: Any, path: str) -> None:
