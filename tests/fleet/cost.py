@@ -2,7 +2,9 @@
 
 Everything a sample passes because of the fleet is called as the sampler calls it: the ledger's hold
 before, the permit, the note of the answer, and the settling of the hold; the same without a fleet
-in turn. The figure is the difference of the best rounds, without the time of other threads.
+in turn. The figure is the difference of the best rounds, without the time of other threads; rounds
+are short, so that some of them end before another program takes the processor and its caches. The
+limit is that of a machine which does `reference` in 35 µs, and moves with the machine.
 """
 
 from __future__ import annotations
@@ -19,8 +21,16 @@ sys.path[:0] = [str(ROOT), str(ROOT / "generated")]
 from tinker_ext import ModelInput, SamplingParams, ServiceClient  # noqa: E402
 from tinker_ext.core.sample_pool import Sample, Source  # noqa: E402
 
-MOST = 20.0
-SAMPLES, ROUNDS = 1_000, 41
+MOST, REFERENCE = 20.0, 35.0
+SAMPLES, ROUNDS = 50, 800
+
+
+def reference() -> float:
+    """Seconds for a fixed piece of Python: what this machine takes for the like."""
+    began = time.thread_time()
+    found = {i: (i, str(i)) for i in range(200)}
+    sum(len(text) for _, text in found.values())
+    return time.thread_time() - began
 
 
 def round_of(service: ServiceClient, answer: Any, samples: int) -> float:
@@ -40,8 +50,8 @@ def round_of(service: ServiceClient, answer: Any, samples: int) -> float:
     return time.thread_time() - began
 
 
-def measure(samples: int = SAMPLES, rounds: int = ROUNDS) -> tuple[float, float]:
-    """Microseconds a sample with and without a fleet."""
+def measure(samples: int = SAMPLES, rounds: int = ROUNDS) -> tuple[float, float, float]:
+    """Microseconds a sample with and without a fleet, and those of the reference."""
     with tempfile.TemporaryDirectory() as folder:
         with ServiceClient(base_url="embedded") as service:
             sampler = service.create_sampling_client(base_model="tinker-ext/tiny")
@@ -51,23 +61,25 @@ def measure(samples: int = SAMPLES, rounds: int = ROUNDS) -> tuple[float, float]
         member = ServiceClient(
             base_url="http://127.0.0.1:9", api_key="k", fleet=folder, budget=10**12
         )
-        best = {"with": float("inf"), "without": float("inf")}
+        best = dict.fromkeys(("with", "without", "reference"), float("inf"))
         for _ in range(rounds):
+            best["reference"] = min(best["reference"], reference())
             for name, service in (("without", plain), ("with", member)):
                 best[name] = min(best[name], round_of(service, answer, samples))
         plain.close().result()
         member.close().result()
-    return best["with"] / samples * 1e6, best["without"] / samples * 1e6
+    each = 1e6 / samples
+    return best["with"] * each, best["without"] * each, best["reference"] * 1e6
 
 
 def main() -> None:
     """Print the figure; exit code 1 when it is too high."""
-    fleet, alone = measure()
-    added = fleet - alone
-    mark = "ok" if added < MOST else "MISSED"
+    fleet, alone, speed = measure()
+    added, most = fleet - alone, MOST * speed / REFERENCE
+    mark = "ok" if added < most else "MISSED"
     print(f"With a fleet {fleet:.1f} µs, without {alone:.1f} µs: {added:.1f} µs a sample "
-          f"(< {MOST:.0f} µs) {mark}")  # fmt: skip
-    sys.exit(0 if added < MOST else 1)
+          f"(< {most:.0f} µs on this machine) {mark}")  # fmt: skip
+    sys.exit(0 if added < most else 1)
 
 
 if __name__ == "__main__":
