@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import itertools
 import math
@@ -14,7 +15,7 @@ import attrs
 import httpx
 import numpy as np
 import orjson
-from faults.members import KEYS, MEMBERS, STRANGERS
+from faults.members import CUSTOM_LOSS, KEYS, MEMBERS, STRANGERS
 from faults.mutations import RARE, Reply, mutate
 from given_back import watched
 from in_process import MODEL, adam, client, datum, deadline
@@ -56,6 +57,13 @@ class Hostile(httpx.AsyncBaseTransport):
         self._rng, self._target, self._once = rng, target, once
         self._target_was = target
         self.spoiled = []
+
+    @contextlib.contextmanager
+    def calm(self) -> Iterator[None]:
+        """Spoil nothing inside the block."""
+        held, self._target = self._target, None
+        yield
+        self._target = held
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer a request, wrongly if it is the target."""
@@ -165,6 +173,25 @@ async def _load(bench: Bench) -> Any:
     return await (await bench.training.load_state_with_optimizer_async(bench.saved))
 
 
+async def _save_external(bench: Bench) -> Any:
+    name = f"e{next(bench.names)}"
+    return await (await bench.training.save_weights_external_async(name))
+
+
+async def _custom_loss(bench: Bench) -> Any:
+    number = next(bench.names)
+    return await bench.service.call(
+        "create_custom_loss",
+        **{**CUSTOM_LOSS, "session_id": bench.service.session_id, "custom_loss_seq_id": number},
+    )
+
+
+async def _unload(bench: Bench) -> Any:
+    with bench.transport.calm():
+        spare = await bench.service.create_lora_training_client_async(MODEL, rank=1)
+    return await bench.service.call("unload_model", model_id=spare.model_id)
+
+
 async def _info(bench: Bench) -> Any:
     return await bench.training.get_info_async()
 
@@ -203,6 +230,9 @@ TARGETS: tuple[tuple[Call, str, int], ...] = (
     (_save, "retrieve_future", 2),
     (_save_for_sampler, "retrieve_future", 2),
     (_load, "retrieve_future", 2),
+    (_save_external, "retrieve_future", 2),
+    (_custom_loss, "retrieve_future", 1),
+    (_unload, "retrieve_future", 1),
     (_info, "get_info", 1),
     (_capabilities, "get_server_capabilities", 1),
     (_runs, "training_runs", 1),
@@ -305,6 +335,9 @@ AWAITED: dict[Call, tuple[str | type, str]] = {
     _save: ("SaveWeightsResponse", "save_weights"),
     _save_for_sampler: ("SaveWeightsForSamplerResponse", "save_weights_for_sampler"),
     _load: ("LoadWeightsResponse", "load_weights"),
+    _save_external: ("SaveWeightsExternalResponse", "save_weights_external"),
+    _custom_loss: ("CreateCustomLossResponse", "create_custom_loss"),
+    _unload: ("UnloadModelResponse", "unload_model"),
     _model: (TrainingClient, "create_model"),
     _session: (TrainingClient, "create_model"),
 }
@@ -326,7 +359,7 @@ def _lie(call: Call, value: Any, reply: Reply | None) -> str | None:
         return _checked(same_outputs, value, reply)
     if call is _sample:
         return _checked(_same_sample, value, reply)
-    if call in (_save, _save_for_sampler):
+    if call in (_save, _save_for_sampler, _save_external):
         return _checked(_same_path, value, reply)
     return None
 

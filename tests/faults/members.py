@@ -26,6 +26,24 @@ MEMBERS: dict[str, Any] = {
     "forward": RESULTS["forward"],
     "optim_step": {"metrics": {"grad_norm:mean": 1.0}},
 }
+CUSTOM_LOSS: dict[str, Any] = {
+    "name": "mine",
+    "inputs": [{"name": "logprobs", "rank": 1}],
+    "graph": {
+        "format": 1,
+        "nodes": [
+            {
+                "op": "placeholder",
+                "name": "logprobs",
+                "target": "logprobs",
+                "args": [],
+                "kwargs": {},
+            }
+        ],
+    },
+}
+"""What create_custom_loss takes, beside session and number."""
+
 # Bodies that are no member at all.
 STRANGERS: dict[str, Any] = {
     "pending": {"status": "pending"},
@@ -47,6 +65,9 @@ KEYS: dict[str, frozenset[str]] = {
     "save_weights": frozenset({"path"}),
     "load_weights": frozenset({"path", "model_id", "type"}),
     "save_weights_for_sampler": frozenset({"path"}),
+    "save_weights_external": frozenset({"path"}),
+    "create_custom_loss": frozenset({"loss_id"}),
+    "unload_model": frozenset({"model_id"}),
     "optim_step": frozenset({"metrics"}),
     "sample": frozenset({"sequences"}),
     "forward": frozenset({"loss_fn_outputs"}),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from faults.members import MEMBERS, STRANGERS
+from faults.hostile import AWAITED as FUZZED
+from faults.members import CUSTOM_LOSS, MEMBERS, STRANGERS
 from in_process import adam, client, datum, run
 from stub_server import StubServer
+from tinker_api.operations import OPERATIONS
 
 from tinker_ext import ModelInput, SamplingParams
 from tinker_ext.errors import APIResponseValidationError
@@ -39,6 +41,20 @@ async def _save_for_sampler(service, training):
     return await (await training.save_weights_for_sampler_async("a"))
 
 
+async def _save_external(service, training):
+    return await (await training.save_weights_external_async("a"))
+
+
+async def _create_custom_loss(service, training):
+    return await service.call(
+        "create_custom_loss", session_id="S", custom_loss_seq_id=0, **CUSTOM_LOSS
+    )
+
+
+async def _unload_model(service, training):
+    return await service.call("unload_model", model_id="M")
+
+
 async def _sample(service, training):
     sampling = await service.create_sampling_client_async(base_model="m")
     return await sampling.sample_async(ModelInput.from_ints([1]), 1, SamplingParams(max_tokens=1))
@@ -53,6 +69,9 @@ AWAITED = {
     _save_state: ("save_weights", "save_weights"),
     _load_state: ("load_weights", "load_weights"),
     _save_for_sampler: ("save_weights_for_sampler", "save_weights_for_sampler"),
+    _save_external: ("save_weights_external", "save_weights_external"),
+    _create_custom_loss: ("create_custom_loss", "create_custom_loss"),
+    _unload_model: ("unload_model", "unload_model"),
     _sample: ("sample", "asample"),
 }
 PAIRS = [
@@ -85,6 +104,14 @@ def _call_with(call, body):
             return await call(service, training), asked[0]
 
     return run(scenario)
+
+
+def test_every_member_of_the_union_is_awaited():
+    """F2: a result that the document adds needs a call here, and one that the fuzzer makes."""
+    results = {op.result for op in OPERATIONS.values() if op.result is not None}
+    assert len(results) == len(MEMBERS)
+    assert {member for member, _ in AWAITED.values()} == set(MEMBERS)
+    assert {member for _, member in FUZZED.values()} == set(MEMBERS)
 
 
 @pytest.mark.parametrize(("call", "body"), PAIRS)

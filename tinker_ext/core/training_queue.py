@@ -167,8 +167,8 @@ class NumberedRequest:
     """Whether an attempt may have taken effect."""
     accepted: bool = False
     """Whether the server has its number."""
-    refused: bool = False
-    """Whether the server, which has the number, said that it had no effect."""
+    refused: bool | None = False
+    """Whether the server, which has the number, said that it had no effect; None leaves it open."""
     probed: bool = False
     """Whether a later number was used to find out about repeats before it was sent again."""
     again: int = 0
@@ -645,7 +645,7 @@ class TrainingQueue:
             )
             self._end(call, error=error)
         except asyncio.CancelledError:
-            self._end(call, error=entry.cut_off(asyncio.get_running_loop().time()))
+            self._cut_off(call, asyncio.get_running_loop().time())
             raise
         if self._untold is not None and not call.result.done():
             lost, self._untold = self._untold, None
@@ -676,7 +676,7 @@ class TrainingQueue:
             value = await self._result(request, call, request_id, elapsed)
         except asyncio.CancelledError:
             if self._closed is not None:
-                self._end(call, error=call.entry.cut_off(asyncio.get_running_loop().time()))
+                self._cut_off(call, asyncio.get_running_loop().time())
             return
         except ConflictError as error:
             call.goes_on = request.accepted and call.error is None
@@ -723,9 +723,12 @@ class TrainingQueue:
             except ConflictError:
                 request.polling = False
                 if not await self._make_way(request, call):
+                    request.refused = False if request.reached else None
                     raise
             except (APIStatusError, RequestFailedError) as error:
                 request.refused = isinstance(error, RequestFailedError)
+                if not request.refused and not _hides_effect(error):
+                    request.refused = None
                 self._gaps[request.seq_id] = math.inf
                 raise
             else:
@@ -811,33 +814,56 @@ class TrainingQueue:
             return
         if call.goes_on and len(call.requests) < len(call.makers or ()):
             return
-        if isinstance(call.error, TinkerError) and len(call.makers or ()) > 1:
-            self._list_parts(call, call.error)
+        self._say_effect(call, call.error)
         self._end(call, error=call.error)
 
-    def _list_parts(self, call: QueuedCall, error: TinkerError) -> None:
-        """Say which parts of a call the server has, so that nobody submits them again."""
-        parts = len(call.makers or ())
-        took = [each for each in call.requests if each.accepted and not each.refused]
-        doubtful = [each for each in call.requests if each.reached and not each.accepted]
-        error.parts_taken = tuple(request.index + 1 for request in took)
-        if not took:
-            if not any(request.sent and request.reached for request in call.requests):
-                error.message += f" None of the {parts} parts of this call took effect."
+    def _say_effect(self, call: QueuedCall, error: BaseException) -> None:
+        """Say what of a call took effect, so that nobody submits it again."""
+        if not isinstance(error, TinkerError):
             return
-        names = ", ".join(str(request.index + 1) for request in took)
-        numbers = ", ".join(str(request.seq_id) for request in took)
-        error.message += (
-            f" Of the {parts} parts of this call the server has accepted {names} (seq_id "
-            f"{numbers}), which take effect."
+        parts = len(call.makers or ()) or 1
+        took = [each for each in call.requests if each.accepted and each.refused is False]
+        doubtful = [
+            each
+            for each in call.requests
+            if (each.refused is None if each.accepted else each.reached)
+            or not each.answered.done()  # on its way
+        ]
+        error.parts_taken = tuple(request.index + 1 for request in took)
+        names, unknown = (
+            ", ".join(str(request.index + 1) for request in each) for each in (took, doubtful)
         )
-        if doubtful and not any(each in self._unsettled for each in doubtful):
-            unknown = ", ".join(str(each.index + 1) for each in doubtful)
+        if parts > 1 and took:
+            numbers = ", ".join(str(request.seq_id) for request in took)
+            error.message += (
+                f" Of the {parts} parts of this call the server has accepted {names} (seq_id "
+                f"{numbers}), which take effect."
+            )
+        elif parts > 1 and doubtful:
+            error.message += (
+                f" Of the {parts} parts of this call the others had no effect; {unknown} may or "
+                "may not have taken effect."
+            )
+        elif parts > 1:
+            error.message += f" None of the {parts} parts of this call took effect."
+        elif "effect" not in f"{error.message} {error.hint}":
+            error.message += (
+                f" The server has accepted it (seq_id {took[0].seq_id}), so it takes effect."
+                if took
+                else " It may or may not have taken effect."
+                if doubtful
+                else " It had no effect."
+                if call.requests
+                else " It was not sent."
+            )
+        if not took or parts == 1 or any(each in self._unsettled for each in call.requests):
+            return
+        if doubtful:
             error.hint = (
                 f"Go back to the last checkpoint: whether part {unknown} took effect is not known, "
                 "and the parts that were accepted would count twice."
             )
-        elif len(took) < parts and not any(each in self._unsettled for each in call.requests):
+        elif len(took) < parts:
             error.hint = (
                 "Submit only the parts that were not accepted, or go back to the last checkpoint; "
                 "the whole call again would count the accepted ones twice."
@@ -1165,8 +1191,9 @@ class TrainingQueue:
 
     def _expire(self, call: QueuedCall) -> None:
         now = asyncio.get_running_loop().time()
-        late = call.entry.late(now, self.server.in_flight.stall_seconds)
-        self._end(call, error=call.error or late)
+        error = call.error or call.entry.late(now, self.server.in_flight.stall_seconds)
+        self._say_effect(call, error)
+        self._end(call, error=error)
         self._abandon(call)
 
     def _abandon(self, call: QueuedCall) -> None:
@@ -1193,6 +1220,11 @@ class TrainingQueue:
         else:
             call.result.fail(error)
 
+    def _cut_off(self, call: QueuedCall, now: float) -> None:
+        error = call.entry.cut_off(now)
+        self._say_effect(call, error)
+        self._end(call, error=error)
+
     def after_fork(self) -> None:
         """Refuse to work in a forked child, which would send other bodies under equal numbers."""
         self._queue, self._carried = deque(), {}
@@ -1210,12 +1242,12 @@ class TrainingQueue:
             queued, self._queue = list(self._queue), deque()
         now = asyncio.get_running_loop().time()
         for call in queued:
-            self._end(call, error=call.entry.cut_off(now))
+            self._cut_off(call, now)
         for request in tuple(self._carried):
             if request.task is not None:
                 request.task.cancel()
             if request.call is not None and not request.call.result.done():
-                self._end(request.call, error=request.call.entry.cut_off(now))
+                self._cut_off(request.call, now)
         if self._driver is not None:
             self._driver.cancel()
 
