@@ -32,7 +32,7 @@ class Raw:
             base_url=url,
             transport=transport,
             headers={"x-api-key": "tml-test", **(headers or {})},
-            timeout=60,
+            timeout=300,
         )
         self.seq = 0
 

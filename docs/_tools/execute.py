@@ -89,7 +89,7 @@ def _shell(text: str, name: str, space: dict[str, Any]) -> tuple[str, str | None
         ["bash", "-euc", text],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=900,
         stdin=subprocess.DEVNULL,
     )
     if not done.returncode:

@@ -76,7 +76,7 @@ def outputs(name: str, text: str) -> list[dict[str, Any]]:
             env=env,
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=1800,
             check=False,
         )
     if done.returncode or not done.stdout:

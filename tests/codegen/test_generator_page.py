@@ -50,7 +50,7 @@ def test_the_page_is_true(tmp_path: Path) -> None:
                 check=False,
                 cwd=tmp_path,
                 env=env,
-                timeout=120,
+                timeout=500,
             )
             assert done.stdout == shown, command
             seen += 1

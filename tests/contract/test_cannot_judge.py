@@ -83,18 +83,22 @@ CASES = {
     banner: r"does not speak HTTP",
     page: r"is not a Tinker server: .* HTTP 200 \(text/html\) <html>It works!",
 }
+# Seconds to wait where all of them pass; a busy machine may take any time for a real answer.
+WINDOWS = {mute: 0.5, drip: 0.5}
+PATIENT = 300.0
 
 
 @pytest.mark.parametrize("answer", CASES, ids=lambda answer: answer.__name__)
 def test_what_is_not_a_server_gets_one_sentence(answer, monkeypatch):
     """F33, M47: from conform and from doctor, the same."""
-    monkeypatch.setattr("tinker_ext.conform.preflight.SECONDS", 0.5)
+    seconds = WINDOWS.get(answer, PATIENT)
+    monkeypatch.setattr("tinker_ext.conform.preflight.SECONDS", seconds)
     with listening(answer) as url:
         with pytest.raises(CannotJudge, match=CASES[answer]):
-            look(url, seconds=0.5)
+            look(url, seconds=seconds)
         with pytest.raises(CannotJudge):
             run(url, api_key="tml-test")
-        findings = list(examine(url, env={"TINKER_API_KEY": "tml-test"}, timeout=0.5))
+        findings = list(examine(url, env={"TINKER_API_KEY": "tml-test"}, timeout=seconds))
     failed = [finding for finding in findings if finding.status == "fail"]
     assert len(failed) == 1, findings
     assert failed[0].fix
@@ -126,7 +130,8 @@ TO_CLIENTS = {
 @pytest.mark.parametrize("call", ["get_server_capabilities", "create_lora_training_client"])
 def test_clients_say_it_too(answer, call, monkeypatch):
     """F42, M47: at the first call, naming the server, after one short window."""
-    short = Timing(first_window=0.5)
+    # What hangs up, or is not there, is tried until the window ends.
+    short = Timing(first_window=PATIENT if answer is page else WINDOWS.get(answer, 3.0))
     monkeypatch.setattr("tinker_ext._transport.connection.DEFAULT_TIMING", short)
     with contextlib.ExitStack() as stack:
         url = down() if answer is None else stack.enter_context(listening(answer))
@@ -174,7 +179,7 @@ def test_a_server_of_neither_wire():
         server.faults.add("status", path="forward_backward", status=415)
         with pytest.raises(CannotJudge, match=r"neither wire: proto: HTTP 415 .*json: HTTP 415"):
             run(server.url, api_key="tml-test")
-        findings = list(examine(server.url, env={"TINKER_API_KEY": "tml-test"}, timeout=4.0))
+        findings = list(examine(server.url, env={"TINKER_API_KEY": "tml-test"}, timeout=PATIENT))
     failed = [finding.detail for finding in findings if finding.status == "fail"]
     assert failed == [
         "the server takes training bodies in neither wire (json: HTTP 415, proto: HTTP 415)"
@@ -185,7 +190,7 @@ def test_a_server_of_neither_wire():
 def test_a_server_of_one_wire_is_fine(wire):
     """M47: doctor does not mistake a server of one wire, or of the first era, for a mute one."""
     with Server(Settings(wire=wire)) as server:
-        findings = list(examine(server.url, env={"TINKER_API_KEY": "tml-test"}, timeout=4.0))
+        findings = list(examine(server.url, env={"TINKER_API_KEY": "tml-test"}, timeout=PATIENT))
     assert [finding for finding in findings if finding.status == "fail"] == []
 
 

@@ -35,7 +35,7 @@ def start(tmp_path, *words, **more):
 
 def finished(tmp_path, *words, **more):
     process = start(tmp_path, *words, **more)
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
 
@@ -98,7 +98,7 @@ def test_serve_prints_what_to_export_and_stops_at_ctrl_c(tmp_path):
         assert "--port 0" in err
     finally:
         server.send_signal(signal.SIGINT)
-        _, err = server.communicate(timeout=30)
+        _, err = server.communicate(timeout=300)
     assert (server.returncode, err) == (0, "")
 
 
@@ -166,7 +166,7 @@ def test_ctrl_c_in_the_middle_of_work(tmp_path):
     while not process.stdout.readline().startswith("step"):
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "Traceback" not in err
 

@@ -146,7 +146,7 @@ def test_copies_from_pickles_and_handles_join_and_keep_their_settings():
         handled = SamplingClient.from_sampler_handle(handle, api_key="tml-test")
         try:
             tokens = [
-                each.sample(PROMPT, 1, SamplingParams(max_tokens=3, seed=1)).result(30)
+                each.sample(PROMPT, 1, SamplingParams(max_tokens=3, seed=1)).result(300)
                 for each in (original, unpickled, handled)
             ]
             assert len({tuple(reply.sequences[0].tokens) for reply in tokens}) == 1
@@ -156,7 +156,7 @@ def test_copies_from_pickles_and_handles_join_and_keep_their_settings():
             assert unpickled._workspace.session._heartbeat is not None
         finally:
             for holder in {unpickled._workspace, handled._workspace}:
-                holder.close("success").result(10)
+                holder.close("success").result(300)
                 holder.release()
 
 
@@ -175,5 +175,5 @@ def test_what_copies_share_ends_with_the_last_of_them():
     gc.collect()
     for thread in threading.enumerate():
         if thread.name.startswith("tinker-ext-loop"):
-            thread.join(10)
+            thread.join(300)
             assert not thread.is_alive()

@@ -60,12 +60,12 @@ def server(keys):
 def end(*clients):
     for holder in {each._workspace for each in clients}:
         if not holder.closed:
-            holder.close("success").result(10)
+            holder.close("success").result(300)
             holder.release()
 
 
 def sampled(sampler):
-    return sampler.sample(PROMPT, 1, PARAMS).result(30).sequences[0].tokens
+    return sampler.sample(PROMPT, 1, PARAMS).result(300).sequences[0].tokens
 
 
 def test_settings_travel_and_secrets_stay(server, keys):

@@ -60,8 +60,8 @@ def test_64_threads_train_one_model(port):
             start.wait()
             step = training.forward_backward([datum(2 + i % 3)], "cross_entropy")
             update = training.optim_step(adam(1e-4))
-            update.result(60)
-            return len(step.result(60).loss_fn_outputs[0]["logprobs"].data), 2 + i % 3
+            update.result(300)
+            return len(step.result(300).loss_fn_outputs[0]["logprobs"].data), 2 + i % 3
 
         with concurrent.futures.ThreadPoolExecutor(64) as pool:
             results = list(pool.map(work, range(64)))
@@ -83,10 +83,10 @@ def test_many_event_loops_and_plain_calls_mix(port):
             loss, metrics = asyncio.run(step())
             assert loss > 0
             assert metrics
-            assert training.forward([datum()], "cross_entropy").result(30).loss > 0
+            assert training.forward([datum()], "cross_entropy").result(300).loss > 0
 
         async def blocking_inside_a_loop():
-            return training.forward([datum()], "cross_entropy").result(30)
+            return training.forward([datum()], "cross_entropy").result(300)
 
         assert asyncio.run(blocking_inside_a_loop()).loss > 0
 
@@ -100,7 +100,7 @@ def test_close_leaves_nothing_running(port):
         assert loop_threads() == []
     with pytest.raises(ClientClosedError):
         service.get_server_capabilities()
-    service.close("success").result(10)  # closing twice is fine
+    service.close("success").result(300)  # closing twice is fine
     assert loop_threads() == []
 
 
@@ -124,7 +124,7 @@ def test_a_forgotten_client_ends(port):
     assert loop_threads()
     del service
     gc.collect()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while loop_threads() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert loop_threads() == []
@@ -135,13 +135,13 @@ def test_a_client_keeps_its_service_alive(port):
     training = connect(port).create_lora_training_client(MODEL, rank=4)
     sampler = training.save_weights_and_get_sampling_client()
     gc.collect()
-    assert training.optim_step(adam()).result(30).metrics
+    assert training.optim_step(adam()).result(300).metrics
     del training
     gc.collect()
-    assert sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(30).sequences
+    assert sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(300).sequences
     del sampler
     gc.collect()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     while loop_threads() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert loop_threads() == []
@@ -152,8 +152,8 @@ def test_work_under_way_fails_when_the_client_closes(port):
     service = connect(port)
     sampler = service.create_sampling_client(base_model=MODEL)
     futures = [sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)) for _ in range(200)]
-    service.close("success").result(20)
-    ends = [future.exception(5) for future in futures]
+    service.close("success").result(300)
+    ends = [future.exception(300) for future in futures]
     assert all(end is None or isinstance(end, ClientClosedError) for end in ends)
 
 
@@ -167,15 +167,15 @@ def test_several_servers_and_keys_at_once():
     ):
         a = first.create_lora_training_client(MODEL, rank=4)
         b = second.create_lora_training_client(MODEL, rank=4)
-        a.optim_step(adam()).result(30)
-        b.optim_step(adam()).result(30)
-        b.optim_step(adam()).result(30)
+        a.optim_step(adam()).result(300)
+        b.optim_step(adam()).result(300)
+        b.optim_step(adam()).result(300)
         assert seqs(one.app, a.model_id) == [1]
         assert seqs(two.app, b.model_id) == [1, 2]
 
 
 def _sample_in_worker(sampler):
-    reply = sampler.sample(PROMPT, 1, SamplingParams(max_tokens=3, seed=4)).result(60)
+    reply = sampler.sample(PROMPT, 1, SamplingParams(max_tokens=3, seed=4)).result(300)
     return reply.sequences[0].tokens, sampler._numbers.clone_id
 
 
@@ -205,25 +205,25 @@ def test_neither_pickle_nor_handle_holds_the_key(port):
 
         assert b"CANARY" not in base64.urlsafe_b64decode(handle)
         again = SamplingClient.from_sampler_handle(handle, api_key="tml-other")
-        reply = again.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(30)
+        reply = again.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(300)
         assert len(reply.sequences) == 1
-        again._workspace.close("success").result(10)
+        again._workspace.close("success").result(300)
         again._workspace.release()
     finally:
-        service.close("success").result(10)
+        service.close("success").result(300)
 
 
 def test_a_forked_child_samples_on(port):
     """M16: after a fork the child makes its own loop and connections."""
     with connect(port) as service:
         sampler = service.create_sampling_client(base_model=MODEL)
-        sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(30)
+        sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(300)
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
-                reply = sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(30)
+                reply = sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(300)
                 os.write(writing, str(len(reply.sequences[0].tokens)).encode())
                 code = 0
             finally:
@@ -233,7 +233,7 @@ def test_a_forked_child_samples_on(port):
         assert status == 0
         assert os.read(reading, 10) == b"2"
         os.close(reading)
-        assert sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(30)
+        assert sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(300)
 
 
 PROGRAM = """
@@ -268,7 +268,7 @@ def test_the_end_of_the_interpreter_ends_the_session(port, end, reason, code):
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/generated"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=500,
     )
     session_id = ended.stdout.strip()
     assert session_id, ended.stderr

@@ -29,7 +29,7 @@ def python(*words):
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=500,
     )
 
 

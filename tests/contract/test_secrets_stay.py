@@ -81,10 +81,10 @@ def test_no_error_repeats_a_secret_that_the_server_quotes():
     ) as service:
         calls = [
             service.get_server_capabilities,
-            lambda: service.create_rest_client().list_training_runs().result(20),
+            lambda: service.create_rest_client().list_training_runs().result(300),
             lambda: service.copy_weights(
                 "tinker://run/weights/x", weights_access_token=SECRETS["weights"]
-            ).result(20),
+            ).result(300),
             lambda: service.create_training_client_from_state(
                 "tinker://run/weights/x", weights_access_token=SECRETS["weights"]
             ),
@@ -164,7 +164,7 @@ def test_a_foreign_handle_gets_no_gateway_secret_either(trap, monkeypatch):
     monkeypatch.setenv("CLOUDFLARE_ACCESS_CLIENT_SECRET", SECRETS["cloudflare secret"])
     client = SamplingClient.from_sampler_handle(handle_to(trap.url), api_key="tml-for-them")
     with pytest.raises(TinkerError):
-        client.sample(ModelInput.from_ints([1]), 1, SamplingParams(max_tokens=1)).result(20)
+        client.sample(ModelInput.from_ints([1]), 1, SamplingParams(max_tokens=1)).result(300)
     told = " ".join(trap.sent)
     assert trap.log.requests("asample") or trap.log.requests("*")
     assert not [name for name, text in SECRETS.items() if text in told]
@@ -178,7 +178,7 @@ def test_a_handle_to_our_own_server_works_as_before(monkeypatch):
         with ServiceClient(base_url=server.url) as service:
             handle = service.create_sampling_client(base_model=MODEL).get_sampler_handle()
             again = SamplingClient.from_sampler_handle(handle)
-            assert again.sample(prompt, 1, params).result(20)
+            assert again.sample(prompt, 1, params).result(300)
         monkeypatch.setattr("tinker_ext.clients.handles._told", set())
         monkeypatch.setenv("TINKER_BASE_URL", server.url)
         SamplingClient.from_sampler_handle(handle_to(server.url))

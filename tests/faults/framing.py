@@ -110,7 +110,7 @@ class RawServer:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(5)
+        self._thread.join(300)
 
     def _serve(self) -> None:
         for connection in self._connections():

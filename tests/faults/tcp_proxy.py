@@ -57,7 +57,7 @@ class TcpProxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._ready.wait(10.0)
+        self._ready.wait(300)
         return self
 
     def __exit__(
@@ -68,7 +68,7 @@ class TcpProxy:
     ) -> None:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10.0)
+        self._thread.join(300)
 
     def _run(self) -> None:
         loop = self._loop = asyncio.new_event_loop()

@@ -55,7 +55,7 @@ def driver(server, tmp_path_factory):
 
     yield order
     process.stdin.close()
-    process.wait(10)
+    process.wait(300)
 
 
 def reason(server, session_id):

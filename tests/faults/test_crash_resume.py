@@ -45,7 +45,7 @@ def driver():
 
     yield order
     process.stdin.close()
-    process.wait(10)
+    process.wait(300)
 
 
 @pytest.fixture(scope="module")

@@ -159,4 +159,4 @@ def test_pickling_says_what_to_do_instead(service):
             pickle.dumps(thing)
         assert copy.copy(thing) is thing
         assert copy.deepcopy([thing])[0] is thing
-    future.result(10)
+    future.result(300)

@@ -5,6 +5,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -69,17 +70,18 @@ except ConfigurationError as error:
 """
 
 
-def test_a_read_only_folder(tmp_path):
+def test_a_read_only_folder(request):
     """M49: tried as another user where the tests run as root, who may write everywhere."""
-    place = tmp_path / "fleet"
+    # Not below pytest's own folder, which every run of pytest closes to other users when it starts.
+    folder = tempfile.TemporaryDirectory()
+    request.addfinalizer(folder.cleanup)
+    Path(folder.name).chmod(0o755)
+    place = Path(folder.name, "fleet")
     place.mkdir()
     place.chmod(0o555)
     if os.geteuid() != 0:
         assert "read-only" in complaint(place)
         return
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_uid == 0 and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o055)
     path = os.pathsep.join([str(ROOT), str(ROOT / "generated")])
     done = subprocess.run(
         [sys.executable, "-c", READ_ONLY, str(place)],

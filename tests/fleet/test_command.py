@@ -91,7 +91,7 @@ def test_the_live_table_follows(fleet, place):
     while out.count(b"2 members") < 2 and (more := process.stdout.read1()):
         out += more
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=300)
     assert out.count(b"2 members") >= 2
 
 

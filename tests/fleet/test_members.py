@@ -52,7 +52,7 @@ def join():
         each.leave()
 
 
-def wait_for(condition, seconds=20.0):
+def wait_for(condition, seconds=300.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "did not happen in time"
@@ -106,7 +106,7 @@ def test_a_refused_request_waits_for_the_pause_and_for_a_permit(tmp_path, join):
         await asyncio.sleep(0.15)
         assert not waiting.done()
         work.in_flight = 64
-        await asyncio.wait_for(waiting, 2.0)
+        await asyncio.wait_for(waiting, 300)
 
     asyncio.run(scenario())
 
@@ -158,7 +158,7 @@ def test_permits_of_a_killed_process_are_used_again(place, join, monkeypatch):
     child.kill()
     child.wait()
     child.stdout.close()
-    wait_for(lambda: one.value == 64, 10.0)
+    wait_for(lambda: one.value == 64)
 
 
 def test_a_store_that_goes_away_and_comes_back(tmp_path, join, monkeypatch, caplog):

@@ -146,7 +146,7 @@ def test_a_body_in_blocks_arrives_whole_and_the_connection_stays() -> None:
             assert server.connections == 1
             assert [seen.body for seen in server.seen] == [b"".join(PARTS)] * 3
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_little_of_a_body_waits_in_memory() -> None:
@@ -192,7 +192,7 @@ def test_little_of_a_body_waits_in_memory() -> None:
         server.close()
         await server.wait_closed()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_an_answer_before_the_body_is_read_ends_the_connection() -> None:
@@ -217,7 +217,7 @@ def test_an_answer_before_the_body_is_read_ends_the_connection() -> None:
         server.close()
         await server.wait_closed()
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_who_stops_waiting_for_the_end_leaves_it_to_the_others():
@@ -232,6 +232,6 @@ def test_who_stops_waiting_for_the_end_leaves_it_to_the_others():
         await asyncio.sleep(0.01)
         assert not second.done()
         channel.connection_lost(None)
-        await asyncio.wait_for(second, 1)
+        await asyncio.wait_for(second, 300)
 
     asyncio.run(use())

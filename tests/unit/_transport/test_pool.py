@@ -93,7 +93,7 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
         asyncio.get_running_loop().set_exception_handler(
             lambda _, context: failures.append(str(context))
         )
-        await asyncio.wait_for(main(), 30)
+        await asyncio.wait_for(main(), 300)
         for _ in range(3):
             await asyncio.sleep(0)
         left = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]

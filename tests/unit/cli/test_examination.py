@@ -88,7 +88,7 @@ def test_https_on_a_plain_port():
         found = []
         with pytest.raises(examination._Stop):
             collect(examination.network(parts, 2), found)
-        thread.join(5)
+        thread.join(300)
     assert found[-1].name == "TLS"
     assert found[-1].status == "fail"
 
@@ -119,7 +119,7 @@ def test_certificates(certificate, trusted, status, monkeypatch):
         found = []
         with contextlib.suppress(examination._Stop):
             collect(examination.network(parts, 5), found)
-        thread.join(5)
+        thread.join(300)
     assert (found[-1].name, found[-1].status) == ("TLS", status)
     assert bool(found[-1].fix) == (status == "fail")
 
@@ -183,7 +183,7 @@ def test_a_dialect_file_is_shown_or_refused(tmp_path, about_it):
         said = {"wire": "json", "seq": "strict", "server": server.url if about_it else "http://x"}
         file.write_text(json.dumps({"format": "tinker-ext-dialect/1", **said}))
         env = {"TINKER_API_KEY": "tml-test", "TINKER_EXT_DIALECT_FILE": str(file)}
-        findings = list(examine(server.url, env=env, timeout=4))
+        findings = list(examine(server.url, env=env, timeout=300))
     found = by_name(findings)
     if about_it:
         assert f"json bodies (from {file})" in found["wire"].detail

@@ -119,7 +119,7 @@ def test_mistakes_at_the_constructor():
         )
     with pytest.raises(InvalidInputError):
         service.create_training_client_from_state("tinker://r/sampler_weights/x")
-    service.close("success").result(5)
+    service.close("success").result(300)
 
 
 PASSWORD = "hunter2-hunter2-hunter2"
@@ -213,7 +213,7 @@ def test_wrong_settings_of_the_environment(monkeypatch):
 )
 def test_good_settings_pass(arguments):
     """M33: names of the embedded server, ports, paths, IPv6 and wires are taken."""
-    ServiceClient(api_key="k", **arguments).close().result(5)
+    ServiceClient(api_key="k", **arguments).close().result(300)
 
 
 @pytest.mark.parametrize(

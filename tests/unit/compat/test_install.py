@@ -32,7 +32,7 @@ def run(*args: str, paths: tuple[str, ...] = (), cwd: Path | None = None) -> str
     env["HOME"] = str(ROOT / "nobody")  # no stored credentials
     env["PYTHONPATH"] = os.pathsep.join((*paths, str(ROOT), str(ROOT / "generated")))
     done = subprocess.run(
-        [sys.executable, *args], env=env, cwd=cwd, capture_output=True, text=True, timeout=60
+        [sys.executable, *args], env=env, cwd=cwd, capture_output=True, text=True, timeout=500
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

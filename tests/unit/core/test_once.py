@@ -106,7 +106,7 @@ def test_work_of_another_loop_is_not_waited_for():
     parent, child = asyncio.new_event_loop(), asyncio.new_event_loop()
     caller = parent.create_task(shared.get())
     parent.run_until_complete(asyncio.sleep(0.01))
-    assert child.run_until_complete(asyncio.wait_for(shared.get(), 10)) == 2
+    assert child.run_until_complete(asyncio.wait_for(shared.get(), 300)) == 2
     caller.cancel()
     for task in asyncio.all_tasks(parent):
         task.cancel()

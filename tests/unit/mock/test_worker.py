@@ -15,7 +15,7 @@ def test_order_within_a_lane_and_freedom_between_lanes():
     pool.submit("train", lambda: seen.append("after the gate"))
     done = threading.Event()
     pool.submit("sample", lambda: (seen.append("sample"), done.set()))
-    assert done.wait(10)
+    assert done.wait(300)
     assert seen == ["sample"]
     gate.set()
     pool.close()
@@ -47,7 +47,7 @@ def test_after_a_fork_queued_jobs_run_before_new_ones():
     pool = Worker()
     gate, began, seen = threading.Event(), threading.Event(), []
     pool.submit("train", lambda: (began.set(), gate.wait()))
-    assert began.wait(10)
+    assert began.wait(300)
     pool.submit("train", lambda: seen.append("queued"))
     pool.after_fork()  # from here on, as in a child: the waiting thread is forgotten
     pool.submit("train", lambda: seen.append("new"))

@@ -73,7 +73,7 @@ def test_steps_are_passed_on_while_the_run_goes_on(tmp_path):
     kept = Kept()
     log = log_to(tmp_path / "run", kept)
     step(log, 1)
-    until = time.monotonic() + 30
+    until = time.monotonic() + 300
     while kept.flushed < 1 and time.monotonic() < until:
         time.sleep(0.05)
     assert kept.flushed == 1

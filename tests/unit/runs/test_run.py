@@ -41,7 +41,7 @@ def train(run, count, stop=None):
         run.training.forward_backward([datum(3 + step % 3)], "cross_entropy")
         update = run.training.optim_step(adam())
         if step == stop:
-            update.result(10)
+            update.result(300)
             abandon(run)
             return
 
@@ -50,7 +50,7 @@ def abandon(run):
     """What a crash leaves: no finished session, no end in the journal, no lock."""
     holder = run.service.holder
     holder.session._owned = False
-    run.service.close("errored").result(10)
+    run.service.close("errored").result(300)
 
 
 def blob(server, path):
@@ -128,7 +128,7 @@ def test_a_step_that_is_not_repeated_as_it_was_is_refused(server, path):
         assert next(run.steps(3)) == 1
         changed = run.training.forward_backward([datum(9)], "cross_entropy")
         with pytest.raises(JournalError, match="not repeated as it was"):
-            changed.result(10)
+            changed.result(300)
         run.close("errored")
     assert effects(server, f"tinker://{run.training.model_id}/x") == [1, 2, 3, 4]
 
@@ -259,13 +259,13 @@ def test_a_result_outlives_the_memory_of_the_server(server, path):
     first = make(server, path)
     next(first.steps(2))
     data = [datum(3), datum(5)]
-    wanted = first.training.forward_backward(data, "cross_entropy").result(10)
+    wanted = first.training.forward_backward(data, "cross_entropy").result(300)
     for kept in first.journal.state.kept.values():
         server.app.world.promises.expire(kept.request_id)
     abandon(first)
     with make(server, path) as run:
         next(run.steps(2))
-        again = run.training.forward_backward(data, "cross_entropy").result(10)
+        again = run.training.forward_backward(data, "cross_entropy").result(300)
         assert run.how == "reattached"
         assert again == wanted
         run.training.optim_step(adam())
@@ -278,7 +278,7 @@ def test_a_large_result_that_is_gone_means_going_back(server, path, monkeypatch)
     monkeypatch.setattr("tinker_ext.journal.recorder.SMALL_NUMBERS", 0)
     first = make(server, path)
     next(first.steps(2))
-    first.training.forward_backward([datum(3)], "cross_entropy").result(10)
+    first.training.forward_backward([datum(3)], "cross_entropy").result(300)
     for kept in first.journal.state.kept.values():
         server.app.world.promises.expire(kept.request_id)
     abandon(first)
@@ -327,7 +327,7 @@ def test_the_service_client_keeps_a_journal_itself(server, path):
         with pytest.raises(InvalidInputError, match="Step 1 is under way"):
             service.complete_step(0)
         first.forward_backward([datum()], "cross_entropy")
-        first.optim_step(adam()).result(10)
+        first.optim_step(adam()).result(300)
         with pytest.raises(InvalidInputError, match="follows model"):
             service.create_lora_training_client(MODEL, rank=4)
         service.holder.session._owned = False
@@ -336,8 +336,8 @@ def test_the_service_client_keeps_a_journal_itself(server, path):
         assert (back.how, back.next_step, back.notes) == ("reattached", 1, {"cursor": 7})
         assert back.training.model_id == first.model_id
         back.training.forward_backward([datum()], "cross_entropy")
-        back.training.optim_step(adam()).result(10)
-        back.training.optim_step(adam()).result(10)
+        back.training.optim_step(adam()).result(300)
+        back.training.optim_step(adam()).result(300)
     assert [e.seq for e in server.app.log.training(first.model_id)] == [1, 2, 3, 4]
 
 
@@ -422,7 +422,7 @@ def test_a_kill_within_the_last_save(server, path, accepted):
     """M20: a run killed while it is saved at its end goes on with more steps, none done twice."""
     first = make(server, path)
     train(first, 2)
-    first.training.save_state("exit-000002").result(10)
+    first.training.save_state("exit-000002").result(300)
     abandon(first)
     lines = path.read_bytes().splitlines(keepends=True)
     keep = (

@@ -154,7 +154,7 @@ def test_ctrl_c_ends_the_command_with_zero(tmp_path):
             with client.stream("GET", url.split("?")[0] + "api/events") as stream:
                 assert stream.status_code == 200
                 process.send_signal(signal.SIGINT)
-                assert process.wait(30) == 0
+                assert process.wait(300) == 0
 
 
 def test_one_odd_file_does_not_stop_the_page(folder, monkeypatch, caplog):
