@@ -47,6 +47,9 @@ def test_clients_show_themselves_without_a_server():
     assert "127.0.0.1:9" in shown
     assert "Nothing is pending" in shown
     assert "tml-secret-key" not in shown
+    rest = service.create_rest_client()._repr_html_()
+    assert "RestClient" in rest
+    assert "127.0.0.1:9" in rest
     service.close().result()
 
 

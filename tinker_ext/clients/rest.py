@@ -147,6 +147,11 @@ class LookUps(forks.OfThisProcess):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self._workspace.server.base_url!r})"
 
+    def _repr_html_(self) -> str:
+        from tinker_ext import displays
+
+        return displays.card(type(self).__name__, [("server", self._workspace.server.base_url)])
+
     def close(self) -> AwaitableConcurrentFuture[None]:
         """Close the connections of a client that has its own."""
         return endings.Closing(self._workspace, "success", None)
