@@ -306,7 +306,7 @@ def fleet(session: nox.Session) -> None:
         session.error("redis-server is not installed: apt-get install redis-server")
     env = {"TINKER_FLEET_REDIS": "1"}
     session.run(python, "-m", "pytest", *PARALLEL, "tests/fleet", env=env)
-    session.run(python, "tests/fleet/cost.py")
+    session.run(python, "tests/bench/bench_fleet.py")
     session.run(python, "tests/fleet/prove.py", *session.posargs)
 
 

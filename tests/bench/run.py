@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import attrs
+import bench_fleet
 import bench_generated
 import bench_recording
 import report
@@ -230,6 +231,13 @@ def recording(field: Contest, plan: Plan) -> Iterator[Row]:
     yield Row("memory of that", "MB", {OURS: most}, 200, 100, absolute=True)
 
 
+def fleet(field: Contest, plan: Plan) -> Iterator[Row]:
+    """What a fleet with a budget adds to a sample, when permits are at hand."""
+    member, alone = bench_fleet.measure(rounds=4 * plan.rounds + 1)
+    added = {OURS: member - alone}
+    yield Row("a fleet and its budget, of each sample", "µs CPU", added, 20, 15, absolute=True)
+
+
 def curve(field: Contest, plan: Plan, name: str) -> Curve:
     """CPU per sample from few to many queued ones, of one contender.
 
@@ -274,6 +282,7 @@ PARTS: dict[str, Part] = {
     "waiting": waiting,
     "generated": generated,
     "recording": recording,
+    "fleet": fleet,
 }
 NAMES = [*PARTS, "curve"]
 

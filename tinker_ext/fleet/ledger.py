@@ -36,14 +36,14 @@ class SharedLedger(Ledger):
     def __init__(self, member: Member) -> None:
         super().__init__()
         self._member = member
-        self._taken = dict(NOTHING)  # set aside in the store for this client
+        self._aside = dict(NOTHING)  # set aside in the store for this client
         self._limits: Amounts = {}
         self._fleet: Amounts = NOTHING  # used or set aside by all, as far as is known
         self._members = 1
 
     def reset(self) -> None:
         """Count from nothing, as in a forked child: what its parent spent is not its own."""
-        self._used, self._held, self._taken = Account(), Account(), dict(NOTHING)
+        self._used, self._taken, self._aside = Account(), Account(), dict(NOTHING)
 
     def balance(self, grant: Grant) -> None:
         """Bring what is set aside in the store up to date; on the thread that reports.
@@ -60,29 +60,25 @@ class SharedLedger(Ledger):
             if not grant.known:
                 # New, forgotten, or all is lost: then what was spent is told again.
                 record = member.store.look(member.group)
-                self._taken = NOTHING | dict(record.spend.get(member.id, {}) if record else {})
-            used = self._used.plus(self._held.tokens, self._held.cost)
-            in_use = _amounts(used.tokens, used.cost)
-            change = {}
+                self._aside = NOTHING | dict(record.spend.get(member.id, {}) if record else {})
+            in_use, change = _amounts(self._taken.tokens, self._taken.cost), {}
             for kind in KINDS:
-                left = self._taken[kind] - in_use[kind]
+                left = self._aside[kind] - in_use[kind]
                 keep = self._share(kind) / BLOCK_PART if kind in self._limits else 0.0
                 if not 0 <= left <= keep:
                     change[kind] = (keep if left > keep else 0.0) - left
             if change:
                 self._take(change, change, check=False)
 
-    def _check(
-        self, would: Account, taken: Account, more: Tokens, cost: float | None, operation: str
-    ) -> None:
+    def _check(self, would: Account, more: Tokens, cost: float, operation: str) -> None:
         for kind in self._limits:
-            if _amount(kind, more, cost) and (
-                _amount(kind, would.tokens, would.cost) > self._taken[kind]
+            if _amount(kind, would.tokens, would.cost) > self._aside[kind] and (
+                _amount(kind, more, cost)
             ):
-                self._set_aside(_amounts(taken.tokens, taken.cost), _amounts(more, cost), operation)
+                self._set_aside(_amounts(would.tokens, would.cost), _amounts(more, cost), operation)
                 return
 
-    def _set_aside(self, in_use: Amounts, need: Amounts, operation: str) -> None:
+    def _set_aside(self, would: Amounts, need: Amounts, operation: str) -> None:
         """Get a block from the store, or fail as the budget demands."""
         block = {
             kind: max(amount, min(amount * BLOCK_CALLS, self._share(kind) / BLOCK_PART))
@@ -101,7 +97,7 @@ class SharedLedger(Ledger):
         except StoreUnreachableError:
             # Nobody takes more than its share of what was left: together they stay within it.
             if all(
-                not need[kind] or in_use[kind] + need[kind] <= self._taken[kind] + self._share(kind)
+                not need[kind] or would[kind] <= self._aside[kind] + self._share(kind)
                 for kind in self._limits
             ):
                 return
@@ -111,7 +107,7 @@ class SharedLedger(Ledger):
         member = self._member
         got = member.store.take(member.group, member.id, need, want, check=check)
         if got is not None:
-            self._taken = {kind: self._taken[kind] + got.get(kind, 0) for kind in KINDS}
+            self._aside = {kind: self._aside[kind] + got.get(kind, 0) for kind in KINDS}
             self._fleet = {kind: self._fleet[kind] + got.get(kind, 0) for kind in KINDS}
         return got is not None
 
@@ -142,11 +138,11 @@ class SharedLedger(Ledger):
         )
 
 
-def _amount(kind: str, tokens: Tokens, cost: float | None) -> float:
+def _amount(kind: str, tokens: Tokens, cost: float) -> float:
     if kind == "cost":
-        return cost or 0.0
+        return cost
     return tokens.total if kind == "tokens" else getattr(tokens, kind)
 
 
-def _amounts(tokens: Tokens, cost: float | None) -> dict[str, float]:
+def _amounts(tokens: Tokens, cost: float) -> dict[str, float]:
     return {kind: _amount(kind, tokens, cost) for kind in KINDS}
