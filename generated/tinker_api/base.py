@@ -185,7 +185,7 @@ class Model:
         """
         if not isinstance(raw, Mapping):
             expected(f"an object for {cls.__name__}", raw)
-        layout = cls._layout()
+        layout = cls.__dict__.get("_prepared") or cls._layout()
         self = object.__new__(cls)
         assign = object.__setattr__
         present: list[str] = []

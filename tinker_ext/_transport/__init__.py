@@ -5,7 +5,6 @@ from __future__ import annotations
 import tinker_ext._statuses as statuses
 from tinker_ext._transport.connection import Connection
 from tinker_ext._transport.events import LoggingObserver, Observer, Observers
-from tinker_ext._transport.headers import Credentials
 from tinker_ext._transport.limits import (
     AdaptiveLimit,
     Alarms,
@@ -47,6 +46,7 @@ from tinker_ext._transport.retry import (
     shared_tokens,
     verdict,
 )
+from tinker_ext.auth import Credentials
 
 __all__ = [
     "Accept",

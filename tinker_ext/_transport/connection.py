@@ -26,12 +26,7 @@ from tinker_ext._transport.events import (
     RequestStarted,
     RetryScheduled,
 )
-from tinker_ext._transport.headers import (
-    Credentials,
-    DeprecationNotes,
-    HeaderBlock,
-    forget_frames,
-)
+from tinker_ext._transport.headers import DeprecationNotes, HeaderBlock, forget_frames
 from tinker_ext._transport.limits import FairQueue, SharedBackoff, shared_backoff
 from tinker_ext._transport.messages import Call, Lane, LaneBusyError, Reply, RetryRule
 from tinker_ext._transport.origin import (
@@ -53,6 +48,7 @@ from tinker_ext._transport.retry import (
     Timing,
     shared_tokens,
 )
+from tinker_ext.auth import Credentials
 from tinker_ext.config import Config
 from tinker_ext.errors import ClientClosedError, TinkerError, error_for_status
 
@@ -331,10 +327,11 @@ class Connection:
                 if self._closed:
                     raise ClientClosedError("this connection is closed")
                 target = encode_target(self._base_path + call.path)
+                end = min(attempts.deadline, attempts.give_up_by)
                 attempts.sent = True
-                raw = await pool.send(call, target, headers, attempts.end)
+                raw = await pool.send(call, target, headers, end)
                 if raw[0] in statuses.REDIRECTS and not call.redirect_is_answer:
-                    raw = await self._follow(pool, call, target, headers, raw, attempts.end)
+                    raw = await self._follow(pool, call, target, headers, raw, end)
                 status, fields, content = self._headers.receive(raw)
                 _answered.add(self.base_url)
                 attempts.give_up_by = math.inf

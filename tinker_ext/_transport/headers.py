@@ -7,7 +7,6 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 from urllib.parse import quote
 
 from tinker_ext._transport.channel import RawReply
@@ -15,6 +14,7 @@ from tinker_ext._transport.inflate import ACCEPT_ENCODING
 from tinker_ext._transport.messages import Call
 from tinker_ext._transport.origin import encode_header
 from tinker_ext._version import __version__
+from tinker_ext.auth import Credentials
 from tinker_ext.config import Concealed
 
 # Shorter ones are stand-ins such as "dummy", and might be words of an ordinary reply.
@@ -27,19 +27,6 @@ _UNQUOTED = ("", "/", "/+:=~,;@!$&'()*")
 _QUOTED = re.compile("%[0-9A-F]{2}")
 _ESCAPE = re.compile(r"(?<=\\u)[0-9a-f]{4}")
 _TOKEN = re.compile(rb'"weights_access_token"\s*:\s*"([^"\\]+)"')
-
-
-class Credentials(Protocol):
-    """Gives the value of X-API-Key; see `tinker_ext.auth`."""
-
-    @property
-    def fingerprint(self) -> str:
-        """A digest that tells credentials apart without showing them."""
-        ...
-
-    async def header(self) -> str | None:
-        """Return the value, or None to send no key."""
-        ...
 
 
 class HeaderBlock:

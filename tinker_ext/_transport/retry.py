@@ -671,7 +671,7 @@ class Attempts:
             return ACCEPT
         self._failures += 1
         if reply is not None and self.passing_pages and is_gateway_page(reply):
-            return self._after_page()
+            return self.after_page()
         self._paged_since = None
         failures = self._failures
         if reply is not None and reply.status == statuses.CONFLICT:
@@ -692,7 +692,7 @@ class Attempts:
             timing=self.timing,
         )
 
-    def _after_page(self) -> Verdict:
+    def after_page(self) -> Verdict:
         """A gateway's page says nothing about the request; it is sent again for a while."""
         now = self.loop.time()
         if self._paged_since is None:

@@ -266,7 +266,6 @@ class _Poll(Attempts):
 
     __slots__ = (
         "_broken",
-        "_elsewhere_since",
         "_entry",
         "_failure",
         "_headers",
@@ -316,7 +315,6 @@ class _Poll(Attempts):
             _headers[op.name, binary] = headers
         self._headers = headers
         self._broken = 0
-        self._elsewhere_since: float | None = None
         self._pace = FIRST_PACE_SECONDS
         self.held = 0
         self._told_size = False
@@ -384,8 +382,10 @@ class _Poll(Attempts):
         return await self._not_ready(answer)
 
     async def _not_ready(self, answer: Outcome) -> Verdict:
-        if not isinstance(answer, FromElsewhere):
-            self._elsewhere_since = None
+        if isinstance(answer, FromElsewhere):
+            self._failures = 1
+            return self.after_page()
+        self._paged_since = None
         if isinstance(answer, Pending):
             now = self.loop.time()
             self._server.in_flight.report(self._entry, answer.queue_state, answer.reason, now)
@@ -406,23 +406,12 @@ class _Poll(Attempts):
         if isinstance(answer, (Failed, Expired)):
             self._failure = answer.error
             return Fail("final")
-        if isinstance(answer, Broken):
-            self._broken += 1
-            self._failure = answer.error
-            if self._broken >= BROKEN_POLLS:
-                return Fail("final")
-            return back_off(self._broken, self.rng.random(), self.timing, unhealthy=False)
-        return self._from_elsewhere()
-
-    def _from_elsewhere(self) -> Verdict:
-        """A gateway's page says nothing about the request; it is asked again for a while."""
-        now = self.loop.time()
-        self._failures += 1
-        if self._elsewhere_since is None:
-            self._elsewhere_since = now
-        if now - self._elsewhere_since >= self.timing.window:
+        assert isinstance(answer, Broken)
+        self._broken += 1
+        self._failure = answer.error
+        if self._broken >= BROKEN_POLLS:
             return Fail("final")
-        return back_off(self._failures, self.rng.random(), self.timing, unhealthy=False)
+        return back_off(self._broken, self.rng.random(), self.timing, unhealthy=False)
 
     def failure(self) -> BaseException:
         """What a wait came to that ended without a result."""

@@ -103,7 +103,7 @@ MakePayload = Callable[[Wire], Payload]
 """Encodes a part of a call; called again with the other wire when the server refuses the first."""
 
 
-class Recorder(Protocol):
+class RequestJournal(Protocol):
     """Writes requests down before and after their effect; see `tinker_ext.journal.recorder`."""
 
     def follow(self, call: QueuedCall) -> None:
@@ -178,11 +178,6 @@ class NumberedRequest:
     unread: bool = False
     """Whether the server reads bodies of neither wire."""
     task: asyncio.Task[Any] | None = None
-
-    def settle(self, accepted: bool) -> None:
-        """Answer those who wait for the answer, once."""
-        if not self.answered.done():
-            self.answered.set_result(accepted)
 
 
 class _Delivery(Attempts):
@@ -428,7 +423,7 @@ class TrainingQueue:
         self.run_key = f"tinker-ext-{server.rng.getrandbits(64):016x}"
         self.bodies = itertools.count()
         self._finding = asyncio.Lock()
-        self.recorder: Recorder | None = None
+        self.recorder: RequestJournal | None = None
         """Writes requests down, when the user asked for it."""
         self.owner: Callable[[], object] = lambda: None
         """Gives the client that ends all this when it is forgotten; a pending call holds it."""
@@ -458,7 +453,7 @@ class TrainingQueue:
         whole = self._bytes.left == self._bytes.size
         return whole and not (self._queue or self._carried or self._driver)
 
-    def record(self, recorder: Recorder, next_seq_id: int) -> None:
+    def record(self, recorder: RequestJournal, next_seq_id: int) -> None:
         """Write every request down from now on; before the first call.
 
         Args:
@@ -522,7 +517,8 @@ class TrainingQueue:
         if self._driver is not None:
             return
         while (first := self._front()) is not None and first.makers is not None:
-            if len(first.makers) > 1 or not self._ahead or self._bytes.left < 0 or self._owes:
+            behind = self._unsettled or self._holes or self._untold
+            if behind or len(first.makers) > 1 or not self._ahead or self._bytes.left < 0:
                 self._driver = self.server.runtime.spawn(self._drive())
                 return
             self._queue.popleft()
@@ -536,11 +532,6 @@ class TrainingQueue:
                 return call
             self._queue.popleft()
         return None
-
-    @property
-    def _owes(self) -> bool:
-        """Whether something about earlier requests comes before the next one."""
-        return bool(self._unsettled or self._holes or self._untold)
 
     @property
     def _ahead(self) -> bool:
@@ -600,7 +591,8 @@ class TrainingQueue:
                         await self._woken.wait()
                     continue
                 leaving = (self._queue.popleft(),)
-                if self._owes and not await self._settle_before(call):
+                behind = self._unsettled or self._holes or self._untold
+                if behind and not await self._settle_before(call):
                     continue
                 for index in range(len(call.makers)):
                     if call.error is not None and not call.goes_on:
@@ -669,7 +661,7 @@ class TrainingQueue:
             try:
                 request_id, elapsed = await self._post(request)
             finally:
-                request.settle(False)
+                request.answered.set_result(request.accepted)
             if call.result.done() or call.error is not None:
                 self._tell_parts(call)
                 return
@@ -897,7 +889,6 @@ class TrainingQueue:
         request.accepted = True
         if request.call is not None:
             request.call.entry.moved = asyncio.get_running_loop().time()
-        request.settle(True)
         return request_id, elapsed
 
     async def _deliver(self, request: NumberedRequest) -> tuple[str, float]:
@@ -1031,12 +1022,10 @@ class TrainingQueue:
             reused = self._given_back == request.seq_id and not request.reached
             if reused or request.probed:
                 request.reached = True
-                request.settle(False)
                 return _unsafe("may have number", request, error)
             request.accepted = True
             if request.call is not None:
                 request.call.goes_on = True
-            request.settle(True)  # the parts behind it go on
             return _unsafe("has number", request, error)
         if isinstance(error, APIResponseValidationError) and not self.resends:
             return error  # the server has it, in all likelihood, and cannot say so
@@ -1129,7 +1118,6 @@ class TrainingQueue:
             self._block(filler, error)
         finally:
             self._carried.pop(filler, None)
-            filler.settle(False)
 
     def _block(self, filler: NumberedRequest, cause: Exception) -> None:
         """End everything behind a number that the server does not let be filled."""

@@ -48,7 +48,7 @@ def deadline(seconds: float) -> Iterator[None]:
     """Give every operation started inside the block this many seconds.
 
     Args:
-        seconds: Time from the call to the result. It replaces `Config.operation_deadline`.
+        seconds: Time from the call to the result. It replaces `Config.wait_deadline`.
 
     Raises:
         InvalidInputError: Not a number of more than 0.

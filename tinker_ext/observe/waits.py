@@ -23,7 +23,7 @@ from tinker_ext._transport.events import (
 from tinker_ext.observe.run_log import KINDS, RunLog
 
 if TYPE_CHECKING:
-    from tinker_ext.observe.watchers import Call
+    from tinker_ext.observe.watchers import WatchedCall
 
 SHOWN = 16
 """Calls written in a line; the oldest."""
@@ -62,7 +62,7 @@ class Waits:
         self,
         run_log: RunLog,
         runtime: Runtime,
-        live: Mapping[int, Call],
+        live: Mapping[int, WatchedCall],
         totals: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self.session_id: str | None = None
@@ -72,7 +72,7 @@ class Waits:
         self._live = live
         self._totals = totals
         self._lock = forks.lock()
-        self._pending: dict[int, tuple[OperationStarted, Call]] = {}
+        self._pending: dict[int, tuple[OperationStarted, WatchedCall]] = {}
         self._lanes: dict[str, str] = {}
         self._spent = dict.fromkeys(KINDS, 0.0)
         self._since: float | None = None

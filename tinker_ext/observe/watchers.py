@@ -26,7 +26,7 @@ from tinker_ext.types.tokens import Tokens
 log = logging.getLogger("tinker_ext")
 
 
-class Call(Protocol):
+class WatchedCall(Protocol):
     """What is known about a call under way; see `tinker_ext.core.in_flight.Entry`."""
 
     stage: str
@@ -47,7 +47,7 @@ class Watch:
 
     __slots__ = ()
 
-    def follow(self, call: Call, future: Future[Any]) -> None:
+    def follow(self, call: WatchedCall, future: Future[Any]) -> None:
         """Tell about the call when its future is done."""
 
     def drop(self) -> None:
@@ -72,7 +72,7 @@ class Watchers:
         self.observers = observers
         self.clock = clock
         self.ledger = ledger
-        self.live: dict[int, Call] = {}
+        self.live: dict[int, WatchedCall] = {}
         """Calls under way by number, for observers that ask how they stand."""
         self._models: dict[str, str] = {}
         # `next` on it is atomic, so any thread may take a number.
@@ -164,10 +164,10 @@ class _Watched(Watch):
         self._hold = hold
         self._tokens_in = tokens_in
         self._datums = datums
-        self._call: Call | None = None
+        self._call: WatchedCall | None = None
         self._context = contextvars.copy_context()
 
-    def follow(self, call: Call, future: Future[Any]) -> None:
+    def follow(self, call: WatchedCall, future: Future[Any]) -> None:
         """Tell about the call when its future is done."""
         self._call = call
         call.number = self._number
@@ -229,14 +229,14 @@ class _Watched(Watch):
         )
         self._context.run(self._watchers.observers.notice, event)
 
-    def _used(self, call: Call, failure: BaseException | None, tokens_out: int) -> Tokens:
+    def _used(self, call: WatchedCall, failure: BaseException | None, tokens_out: int) -> Tokens:
         if failure is None:
             return Tokens(self._most.train, self._most.prefill, tokens_out)
         # What the server may have done counts; what it refused or never got does not.
         return Tokens() if _effect(call, failure) == "no" else self._most
 
 
-def _effect(call: Call, failure: BaseException | None) -> str:
+def _effect(call: WatchedCall, failure: BaseException | None) -> str:
     if failure is None:
         return "yes"
     return "no" if call.stage == "queued" or _is_refused(failure) else "unknown"
