@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import Any
 
 import httpx
 import pytest
-from in_process import MODEL, adam, client, datum, run, server
+from in_process import MODEL, adam, client, datum, deadline, run, server
 from scripted import Scripted, lost, undeclared
 
 from tinker_ext import Config
@@ -367,3 +368,36 @@ def test_the_parts_behind_a_lost_one_go_on():
     assert done == ["forward_backward"] * 3
     assert "1, 2, 3" in said
     assert "do not submit it again" in said
+
+
+@pytest.mark.parametrize("seq", ["gap", "dedupe", "strict"])
+def test_a_call_of_several_parts_leaves_before_the_results_of_the_one_before(seq):
+    """M17: only a server that mixes up its queue is waited for; others get the next call at once."""
+    held: set[str] = set()
+
+    async def script(sent, deliver):
+        if sent.name == "forward_backward" and sent.body["seq_id"] in (2, 3):
+            response = await deliver()
+            held.add(response.json()["request_id"])
+            return response
+        if sent.name == "retrieve_future" and sent.body["request_id"] in held:
+            while network.count("forward_backward") < 5:
+                await asyncio.sleep(0.1)
+        return None
+
+    async def scenario():
+        nonlocal network
+        network = Scripted(server(seq=seq), script)
+        async with client(network, wire="json", config=Config(chunk_datums=1)) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=1)
+            await (await training.forward_backward_async([datum()], "cross_entropy"))
+            with deadline(60.0):
+                calls = [
+                    await training.forward_backward_async([datum(), datum()], "cross_entropy")
+                    for _ in range(2)
+                ]
+            await asyncio.gather(*calls)
+            return [sent.body["seq_id"] for sent in network.of("forward_backward")]
+
+    network: Any = None
+    assert run(scenario) == [1, 2, 3, 4, 5]

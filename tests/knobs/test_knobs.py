@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import re
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -445,6 +446,7 @@ FLAGS: dict[str, Knob] = {
     "sample_max_concurrent_requests": Knob((2, 20), _samples, holding("asample", 1.0)),
     "create_model_via_load_weights": Knob((True, False), _saved_and_resumed),
     "sample_use_retrieve_futures": Knob((True, False), _sample),
+    "seq_ids": Knob(("ignore", "dedupe"), _step, losing("optim_step")),
 }
 # Flag of the server → why it does nothing here, or where it is shown to do something.
 ELSEWHERE = {
@@ -453,6 +455,11 @@ ELSEWHERE = {
     "can ask",
     "custom_loss_server_side": "tests/torch/test_loss_handle.py (needs torch)",
     "sample_join_sampling_session": "tests/contract/test_client_copies.py (needs a second process)",
+}
+# Flag of client/dynamic_config → why it does nothing here.
+DYNAMIC_ELSEWHERE = {
+    "refresh_interval_sec": "the settings are asked for when the first sample is cancelled, once",
+    "sample_cancel_max_batch_size": "cancel_future takes one id",
 }
 # Config field → why it has no row here, or where it is shown to do something.
 CONFIG_ELSEWHERE = {
@@ -474,8 +481,18 @@ def test_every_field_has_a_row():
     assert fields == set(CONFIG) | set(CONFIG_ELSEWHERE)
     assert {field.name for field in attrs.fields(RetryConfig)} == set(RETRY)
     document = yaml.safe_load((ROOT / "openapi" / "tinker.yaml").read_text())
-    flags = set(document["components"]["schemas"]["ClientConfigResponse"]["properties"])
-    assert flags - {"seq_ids"} == set(FLAGS) | set(ELSEWHERE)
+    schemas = document["components"]["schemas"]
+    flags = set(schemas["ClientConfigResponse"]["properties"])
+    assert flags | {"seq_ids"} == set(FLAGS) | set(ELSEWHERE)  # which our own server sends
+    dynamic = set(schemas["ClientDynamicConfigResponse"]["properties"])
+    assert dynamic == {"sample_cancel_enabled", *DYNAMIC_ELSEWHERE}
+
+
+@pytest.mark.parametrize(("name", "where"), [*ELSEWHERE.items(), *CONFIG_ELSEWHERE.items()])
+def test_what_is_shown_elsewhere_is_shown_there(name, where):
+    """F22: a test that was moved or dropped leaves no knob behind without one."""
+    for path in re.findall(r"tests/\S+\.py", where):
+        assert name in (ROOT / path).read_text()
 
 
 @pytest.mark.parametrize("name", CONFIG)

@@ -201,6 +201,16 @@ def paging_waits(stage: Stage) -> Script:
     return _sometimes(stage, WAITS, 0.3, answer)
 
 
+def missing_for_a_while(stage: Stage) -> Script:
+    """404, 405 or 501 in the words of a server, to heartbeats and batched completion."""
+    status = stage.rng.choice((404, 405, 501))
+
+    async def answer(sent: Any, deliver: Any) -> Any:
+        return status, {"detail": "Not Found"}
+
+    return _sometimes(stage, frozenset({"session_heartbeat", "retrieve_futures"}), 0.5, answer)
+
+
 def paging_posts(stage: Stage) -> Script:
     """A gateway shows its own page to posts, before or after they took effect."""
 
@@ -336,6 +346,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "a body refused": Behaviour(refusing_a_body, {"wire": "both"}, poisons=True),
     "a body refused, protobuf only": Behaviour(refusing_a_body, {"wire": "proto"}, poisons=True),
     "fillers refused": Behaviour(refusing_fillers, profiles=("gap",), may_refuse=True, lasts=True),
+    "404, 405, 501 that pass": Behaviour(missing_for_a_while, BATCHED),
     "pages at polls": Behaviour(paging_waits),
     "pages at posts": Behaviour(paging_posts, may_lose=True, may_refuse=True),
     "polls not held": Behaviour(not_holding, slow=True, samples=60),

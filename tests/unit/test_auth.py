@@ -141,6 +141,22 @@ def test_keys_do_not_show():
             pickle.dumps(thing)
 
 
+def test_the_default_key_stays_until_it_is_removed_itself(tmp_path):
+    """M33: then the oldest of the others takes its place; without one there is no default."""
+    store = CredentialStore(tmp_path / "credentials.json")
+    for number in ("1", "2", "3"):
+        store.add(f"tml-{number}", key_id=number, name=number)
+    first = store.default_key()
+    left = [n for n in ("1", "2", "3") if f"tml-{n}" != first]
+    assert store.remove(left[1])
+    assert store.default_key() == first
+    assert not store.remove(left[1])
+    assert store.remove(first.removeprefix("tml-"))
+    assert store.default_key() == f"tml-{left[0]}"
+    assert store.remove(left[0])
+    assert store.default_key() is None
+
+
 def test_the_file_is_private_and_replaced_whole(tmp_path):
     """M33: 0700 directory, 0600 file, and a listing without key texts."""
     store = CredentialStore(tmp_path / "tinker" / "credentials.json")

@@ -1193,8 +1193,6 @@ class TrainingQueue:
         for request in call.requests:
             if request.polling and request.task is not None:
                 request.task.cancel()
-        if self._woken is not None:
-            self._woken.set()
 
     def _end(
         self, call: QueuedCall, *, value: Any = None, error: BaseException | None = None

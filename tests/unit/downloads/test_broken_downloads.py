@@ -178,6 +178,16 @@ def test_a_part_that_is_whole_needs_no_more_bytes(shop, tmp_path):
     assert len(shop.requests) == 1  # 416 with the same length says that it is whole
 
 
+def test_a_part_that_is_whole_and_not_the_expected_file_is_thrown_away(shop, tmp_path):
+    """M37: its server says that nothing is missing, and its size is another one."""
+    notes = {"validator": '"one"', "total": len(ONE), "sha256": None}
+    (tmp_path / "w.part").write_bytes(ONE)
+    (tmp_path / "w.part.json").write_text(json.dumps(notes))
+    with pytest.raises(DownloadError, match="5 were expected; discarded"):
+        fetch(shop.url, tmp_path / "w", size=5, limits=QUICK)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("etag", "modified", "joins"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import threading
 
 import httpx
 import numpy as np
@@ -285,6 +286,33 @@ def test_a_large_result_that_is_gone_means_going_back(server, path, monkeypatch)
     with make(server, path) as run:
         assert list(run.steps(1)) == [0]
         assert run.how == "restarted"
+
+
+def test_a_resumed_run_that_waits_for_an_earlier_result_shows_it(server, path, monkeypatch):
+    """M22: `pending()` says what is waited for before the first new step."""
+    monkeypatch.setattr("tinker_ext.journal.recorder.SMALL_NUMBERS", 0)
+    first = make(server, path)
+    next(first.steps(2))
+    first.training.forward_backward([datum(3)], "cross_entropy").result(10)
+    abandon(first)
+    shown, over = threading.Event(), threading.Event()
+    with ServiceClient(base_url=server.url, api_key="tml-x") as service:
+        server.faults.add("delay", path="retrieve_future", delay=0.5, nth=1)
+
+        def look():
+            while not over.wait(0.01):
+                if any(each.operation == "forward_backward" for each in service.pending()):
+                    shown.set()
+
+        watcher = threading.Thread(target=look)
+        watcher.start()
+        with Run(path, base_model=MODEL, rank=4, seed=5, service=service) as run:
+            assert list(run.steps(1)) == [0]
+            assert run.how == "reattached"
+        over.set()
+        watcher.join(10)
+        server.faults.clear()
+    assert shown.is_set()
 
 
 @pytest.mark.parametrize(("seq", "how"), [("dedupe", "reattached"), ("ignore", "restarted")])
