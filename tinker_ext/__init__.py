@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from httpx import Timeout
 
     from tinker_ext import auth, compat, errors, mock, types
-    from tinker_ext.clients.admin import AdminClient
     from tinker_ext.clients.losses import LossHandle, PerDatumLossFn
-    from tinker_ext.clients.rest import RestClient
+    from tinker_ext.clients.rest import AdminClient, RestClient
     from tinker_ext.clients.sampling import SamplingClient
     from tinker_ext.clients.service import ServiceClient
     from tinker_ext.clients.training import TrainingClient
@@ -193,7 +192,7 @@ _SUBMODULES = {"auth", "compat", "errors", "mock", "types"}
 # Errors live in `errors`, and what is not named here lives in `types`.
 _HOMES = {
     "APIFuture": "core.future",
-    "AdminClient": "clients.admin",
+    "AdminClient": "clients.rest",
     "AwaitableConcurrentFuture": "core.future",
     "Config": "config",
     "LossHandle": "clients.losses",

@@ -4,6 +4,12 @@ A connection asks its :class:`Credentials` for the value of ``X-API-Key`` before
 value is an API key, or a short-lived JWT that the server exchanged for one. Keys live inside
 :class:`~tinker_ext.config.Secret`, which prints as ``***`` and refuses to be pickled.
 
+Stored keys have one file for each origin. ``~/.tinker/credentials.json`` holds those of the hosted
+service, in the layout other Tinker tools use (version 1, a default key id, a map of keys), so that
+a key stored by one is found by the other. Those tools send its default key to whatever server they
+are pointed at, and drop fields they do not know. So the key of another server is not in that file
+but in one that is named by its origin, below ``~/.tinker/servers``.
+
 Example:
     >>> StaticKey("tml-example")
     StaticKey(***)
@@ -19,15 +25,15 @@ import json
 import math
 import os
 import subprocess
+import tempfile
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from tinker_ext.config import Concealed, Secret
-from tinker_ext.credentials import HOSTED_ORIGIN, CredentialStore, origin_of
 from tinker_ext.errors import TinkerError
 
 HOSTED_PREFIXES = ("tml-", "eyJ")
@@ -44,6 +50,10 @@ REFUSED_AFTER_S = 30.0
 """A younger value that the server refuses is not renewed: the next one would be refused too."""
 DEFAULT_LIFE_S = 3600.0
 UNKNOWN_LIFE_S = 60.0
+FILE_VERSION = 1
+KINDS = ("manual", "generated")
+HOSTED_ORIGIN = "https://tinker.thinkingmachines.dev"
+_PORTS = {"http": 80, "https": 443}
 
 
 class Credentials(Protocol):
@@ -84,40 +94,105 @@ class StaticKey:
         return "StaticKey(***)" if self._secret else "StaticKey(none)"
 
 
-class CommandKey:
+class _Renewed:
+    """A credential that expires: renewed before that, by one request at a time, never in a loop.
+
+    It is renewed when less than a margin of its life is left. The margin is at most a third of the
+    life, so that values that live for two seconds are asked for about once per life. After a
+    failure nobody asks for a while: those who need a new value get the same error meanwhile.
+
+    Args:
+        now: The clock.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._value: Secret | None = None
+        self._life = 0.0
+        self._got_at = 0.0
+        self._expires_at = 0.0
+        self._failed_at = float("-inf")
+        self._failure: TinkerError | None = None
+        self._renewal: asyncio.Task[None] | None = None
+
+    async def _fetch(self) -> tuple[str, float]:
+        """Get a value, and the seconds it is good for."""
+        raise NotImplementedError
+
+    async def header(self) -> str:
+        """The value; fetched when the last one is no longer good."""
+        left = self._expires_at - self._now()
+        third = self._life / 3
+        if self._value is None or left <= 0:
+            await self._need()
+        elif left <= min(ON_DEMAND_MARGIN_S, third) and not self._rests(RETRY_AFTER_FAILURE_S):
+            with contextlib.suppress(TinkerError):  # the old one is still good
+                await asyncio.shield(self._renew())
+        elif left <= min(EARLY_MARGIN_S, third) and not self._rests(RETRY_AFTER_FAILURE_S):
+            self._renew()
+        assert self._value is not None
+        return self._value.reveal()
+
+    def refused(self, value: str) -> None:
+        """Note that the server did not take a value; one that is new is kept nevertheless."""
+        old = self._now() - self._got_at >= REFUSED_AFTER_S
+        if old and self._value is not None and self._value.reveal() == value:
+            self._expires_at = self._now()
+
+    async def _need(self) -> None:
+        if self._failure is not None and self._rests(ASK_AFTER_FAILURE_S):
+            raise self._failure.with_traceback(None)
+        await asyncio.shield(self._renew())
+
+    def _rests(self, seconds: float) -> bool:
+        return 0 <= self._now() - self._failed_at < seconds
+
+    def _renew(self) -> asyncio.Task[None]:
+        task = self._renewal
+        # A task of another loop belongs to the process that forked this one.
+        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
+            task = self._renewal = asyncio.ensure_future(self._get_anew())
+            task.add_done_callback(_retrieve_quietly)
+        return task
+
+    async def _get_anew(self) -> None:
+        try:
+            value, life = await self._fetch()
+        except TinkerError as error:
+            self._failed_at, self._failure = self._now(), error
+            raise
+        self._value = Secret(value)
+        self._life = max(life, 1.0)
+        self._got_at = self._now()
+        self._expires_at = self._got_at + self._life
+        self._failure = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(***)"
+
+
+class CommandKey(_Renewed):
     """A credential printed by a shell command, kept for a while.
 
     A JWT is kept as long as it says it is good, anything else for `COMMAND_LIFE_S` seconds or until
-    the server refuses it.
+    the server refuses it. The command runs in a worker thread, for all who ask meanwhile.
     """
 
     def __init__(self, command: str, *, now: Callable[[], float] = time.time) -> None:
         self._command = Secret(command)
-        self._now = now
-        self._value = _Renewed(self._run, now)
+        super().__init__(now)
 
     @property
     def fingerprint(self) -> str:
         """A digest of the command, since its output changes over time."""
         return self._command.fingerprint
 
-    async def header(self) -> str:
-        """What the command printed; it runs in a worker thread, for all who ask meanwhile."""
-        return await self._value.get()
-
-    def refused(self, value: str) -> None:
-        """Run the command again for the next request, since the server did not take this."""
-        self._value.refused(value)
-
-    async def _run(self) -> tuple[str, float]:
+    async def _fetch(self) -> tuple[str, float]:
         value = await asyncio.to_thread(run_credential_command, self._command.reveal())
         try:
             return value, jwt_life(value, self._now())
         except TinkerError:
             return value, COMMAND_LIFE_S
-
-    def __repr__(self) -> str:
-        return "CommandKey(***)"
 
 
 def run_credential_command(command: str) -> str:
@@ -155,81 +230,7 @@ def run_credential_command(command: str) -> str:
 Exchange = Callable[[str], Awaitable[str]]
 
 
-class _Renewed:
-    """A secret with a life: renewed before it ends, by one request at a time, never in a loop.
-
-    It is renewed when less than a margin of its life is left. The margin is at most a third of the
-    life, so that values that live for two seconds are asked for about once per life. After a
-    failure nobody asks for a while: those who need a new value get the same error meanwhile.
-
-    Args:
-        fetch: Gets a value and the seconds it is good for.
-        now: The clock.
-    """
-
-    def __init__(
-        self, fetch: Callable[[], Awaitable[tuple[str, float]]], now: Callable[[], float]
-    ) -> None:
-        self._fetch = fetch
-        self._now = now
-        self._value: Secret | None = None
-        self._life = 0.0
-        self._got_at = 0.0
-        self._expires_at = 0.0
-        self._failed_at = float("-inf")
-        self._failure: TinkerError | None = None
-        self._renewal: asyncio.Task[None] | None = None
-
-    async def get(self) -> Concealed:
-        """The value; fetched when the last one is no longer good."""
-        left = self._expires_at - self._now()
-        third = self._life / 3
-        if self._value is None or left <= 0:
-            await self._need()
-        elif left <= min(ON_DEMAND_MARGIN_S, third) and not self._rests(RETRY_AFTER_FAILURE_S):
-            with contextlib.suppress(TinkerError):  # the old one is still good
-                await asyncio.shield(self._renew())
-        elif left <= min(EARLY_MARGIN_S, third) and not self._rests(RETRY_AFTER_FAILURE_S):
-            self._renew()
-        assert self._value is not None
-        return self._value.reveal()
-
-    def refused(self, value: str) -> None:
-        """Note that the server did not take a value; one that is new is kept all the same."""
-        old = self._now() - self._got_at >= REFUSED_AFTER_S
-        if old and self._value is not None and self._value.reveal() == value:
-            self._expires_at = self._now()
-
-    async def _need(self) -> None:
-        if self._failure is not None and self._rests(ASK_AFTER_FAILURE_S):
-            raise self._failure.with_traceback(None)
-        await asyncio.shield(self._renew())
-
-    def _rests(self, seconds: float) -> bool:
-        return 0 <= self._now() - self._failed_at < seconds
-
-    def _renew(self) -> asyncio.Task[None]:
-        task = self._renewal
-        # A task of another loop belongs to the process that forked this one.
-        if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
-            task = self._renewal = asyncio.ensure_future(self._get_anew())
-            task.add_done_callback(_retrieve_quietly)
-        return task
-
-    async def _get_anew(self) -> None:
-        try:
-            value, life = await self._fetch()
-        except TinkerError as error:
-            self._failed_at, self._failure = self._now(), error
-            raise
-        self._value = Secret(value)
-        self._life = max(life, 1.0)
-        self._got_at = self._now()
-        self._expires_at = self._got_at + self._life
-        self._failure = None
-
-
-class ExchangedToken:
+class ExchangedToken(_Renewed):
     """A JWT that the server gives for a credential, renewed before it ends."""
 
     def __init__(
@@ -241,21 +242,12 @@ class ExchangedToken:
     ) -> None:
         self._source = source
         self._exchange = exchange
-        self._now = now
-        self._token = _Renewed(self._fetch, now)
+        super().__init__(now)
 
     @property
     def fingerprint(self) -> str:
         """The digest of the credential behind the token."""
         return self._source.fingerprint
-
-    async def header(self) -> str:
-        """A token that is still good, exchanged or renewed where needed."""
-        return await self._token.get()
-
-    def refused(self, value: str) -> None:
-        """Exchange anew for the next request, since the server did not take this token."""
-        self._token.refused(value)
 
     async def _fetch(self) -> tuple[str, float]:
         credential = Concealed(await self._source.header() or "")
@@ -263,9 +255,6 @@ class ExchangedToken:
             raise TinkerError("this server wants a token exchange, and there is no key to exchange")
         token = Concealed(await self._exchange(credential))
         return token, jwt_life(token, self._now())
-
-    def __repr__(self) -> str:
-        return "ExchangedToken(***)"
 
 
 def _retrieve_quietly(task: asyncio.Task[None]) -> None:
@@ -319,6 +308,154 @@ def jwt_claims(token: str) -> dict[str, Any]:
     if not isinstance(claims, dict):
         raise TinkerError("the server's token carries no claims object")
     return claims
+
+
+def origin_of(base_url: str) -> str:
+    """Scheme, host and port of a URL, in one spelling; empty for what lacks them.
+
+    Example:
+        >>> origin_of("HTTPS://Example.org:443/services/prod")
+        'https://example.org'
+    """
+    try:
+        parts = urlsplit(base_url.strip())
+        scheme, host, port = parts.scheme.lower(), (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return ""
+    if not scheme or not host:
+        return ""
+    place = f"{scheme}://[{host}]" if ":" in host else f"{scheme}://{host}"
+    return place if port in (None, _PORTS.get(scheme)) else f"{place}:{port}"
+
+
+def default_path(origin: str = HOSTED_ORIGIN) -> Path:
+    """Return where this user's keys of an origin are stored."""
+    folder = Path.home() / ".tinker"
+    if origin == HOSTED_ORIGIN:
+        return folder / "credentials.json"
+    return folder / "servers" / f"{quote(origin, safe='[]')}.json"
+
+
+def stored_origins() -> list[str]:
+    """Return the origins that this user has stored a key for, the hosted service first."""
+    others = default_path("x").parent.glob("*.json")
+    origins = [HOSTED_ORIGIN, *sorted(unquote(path.stem) for path in others)]
+    return [each for each in origins if CredentialStore(origin=each).default_key() is not None]
+
+
+class CredentialStore:
+    """Keys of this user for one origin.
+
+    Args:
+        path: The file; by default the one of the origin.
+        origin: Where the keys are sent, and nowhere else; by default the hosted service.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> store = CredentialStore(pathlib.Path(tempfile.mkdtemp()) / "credentials.json")
+        >>> store.add("tml-example", key_id="7", name="laptop")
+        >>> store.default_key()
+        'tml-example'
+    """
+
+    def __init__(self, path: Path | None = None, *, origin: str = HOSTED_ORIGIN) -> None:
+        self.path = path or default_path(origin)
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return {"version": FILE_VERSION, "keys": {}}
+        except OSError as error:
+            raise TinkerError(f"cannot read {self.path}: {error.strerror}") from None
+        try:
+            data = json.loads(text)
+        except ValueError:
+            raise TinkerError(
+                f"{self.path} is not valid JSON; move it away and run `tinker-ext auth login`"
+            ) from None
+        if not isinstance(data, dict) or data.get("version") != FILE_VERSION:
+            raise TinkerError(
+                f"{self.path} has a layout this version does not know; move it away and run "
+                "`tinker-ext auth login`"
+            )
+        keys = data.setdefault("keys", {})
+        records = keys.items() if isinstance(keys, dict) else [("keys", None)]
+        for key_id, record in records:
+            if not isinstance(record, dict) or record.get("type") not in KINDS:
+                raise TinkerError(
+                    f"{self.path} has a record this version does not know ({key_id!r}); remove it "
+                    "with the program that wrote it, or move the file away and run `tinker-ext "
+                    "auth login`"
+                )
+        return data
+
+    def _write(self, data: dict[str, Any]) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # mkstemp makes the file private from the start; replace makes the change all or nothing.
+        handle, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=".credentials-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(data, file, indent=2)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o600)
+            os.replace(temporary, self.path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def keys(self) -> dict[str, dict[str, Any]]:
+        """Return the stored records by id, with the key text removed."""
+        records = self._read()["keys"]
+        return {
+            key_id: {field: value for field, value in record.items() if field != "key"}
+            for key_id, record in records.items()
+        }
+
+    def default_id(self) -> str | None:
+        """Return the id of the default key."""
+        default = self._read().get("default")
+        return str(default) if default is not None else None
+
+    def default_key(self) -> str | None:
+        """Return the text of the default key, or None when nothing is stored."""
+        data = self._read()
+        record = data["keys"].get(str(data.get("default")))
+        key = None if record is None else record.get("key")
+        return key if isinstance(key, str) else None
+
+    def add(
+        self,
+        key: str,
+        *,
+        key_id: str,
+        name: str,
+        note: str | None = None,
+        details: dict[str, Any] | None = None,
+        kind: str = "manual",
+    ) -> None:
+        """Store a key and make it the default one."""
+        data = self._read()
+        record = {"type": kind, "key": key, "name": name, "note": note, "details": details}
+        data["keys"][key_id] = {
+            field: value for field, value in record.items() if value is not None
+        }
+        data["default"] = key_id
+        self._write(data)
+
+    def remove(self, key_id: str) -> bool:
+        """Forget a key; return whether it was stored."""
+        data = self._read()
+        if key_id not in data["keys"]:
+            return False
+        del data["keys"][key_id]
+        if data.get("default") == key_id:
+            data.pop("default")
+            if data["keys"]:
+                data["default"] = next(iter(data["keys"]))
+        self._write(data)
+        return True
 
 
 def is_hosted(base_url: str) -> bool:

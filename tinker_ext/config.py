@@ -189,19 +189,9 @@ def _is_a(*kinds: type, allowed: str) -> Callable[[object, attrs.Attribute[Any],
 _TEXT = _is_a(str, type(None), allowed="text or None")
 
 
-def _one_of(*allowed: str) -> Callable[[object, attrs.Attribute[Any], Any], None]:
-    def check(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if value not in allowed:
-            raise ConfigurationError(
-                f"{attribute.name} must be one of {', '.join(allowed)}, not {value!r}."
-            )
-
-    return check
-
-
 def _knob(
     default: Any,
-    env: str | None = None,
+    env: str,
     *,
     read: Callable[[str], Any] = str,
     converter: Callable[[Any], Any] | None = None,
@@ -219,6 +209,25 @@ def _flag(text: str) -> bool:
     if word in _ON or word in _OFF:
         return word in _ON
     raise ValueError(f"expected 1/true/yes/on or 0/false/no/off, got {text!r}")
+
+
+def _switch(default: bool | None, env: str) -> Any:
+    check = _is_a(bool, allowed="True or False")
+    if default is None:
+        check = _is_a(bool, type(None), allowed="True, False or None")
+    return _knob(default, env, read=_flag, validator=check)
+
+
+def _choice(default: str, env: str, *others: str) -> Any:
+    allowed = (default, *others)
+
+    def check(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value not in allowed:
+            raise ConfigurationError(
+                f"{attribute.name} must be one of {', '.join(allowed)}, not {value!r}."
+            )
+
+    return _knob(default, env, read=str.lower, validator=check)
 
 
 def _seconds(default: float | None, env: str, *, never: bool = False, least: float = 0.0) -> Any:
@@ -264,19 +273,9 @@ class Config:
     """Project of new sessions and copied weights."""
     tags: tuple[str, ...] = _knob((), "TINKER_TAGS", converter=_tags)
     """Tags of new sessions; separated by commas in the environment."""
-    telemetry: bool | None = _knob(
-        None,
-        "TINKER_TELEMETRY",
-        read=_flag,
-        validator=_is_a(bool, type(None), allowed="True, False or None"),
-    )
+    telemetry: bool | None = _switch(None, "TINKER_TELEMETRY")
     """True on, False off, None off unless consent was given for the hosted service."""
-    telemetry_consent: bool = _knob(
-        False,
-        "TINKER_EXT_TELEMETRY_CONSENT",
-        read=_flag,
-        validator=_is_a(bool, allowed="True or False"),
-    )
+    telemetry_consent: bool = _switch(False, "TINKER_EXT_TELEMETRY_CONSENT")
     """Whether the hosted service may be sent telemetry while the switch above is unset."""
     log_level: str | None = _knob(None, "TINKER_LOG", read=str.lower, validator=_TEXT)
     """`debug` or `info`; anything else leaves logging as it is."""
@@ -306,7 +305,7 @@ class Config:
     close_timeout: float = _seconds(30.0, "TINKER_EXT_CLOSE_TIMEOUT")
     """Time that closing may take."""
     wait_deadline: float | None = _seconds(86_400.0, "TINKER_EXT_WAIT_DEADLINE", never=True)
-    """Longest wait for one result when the caller names none; None waits for ever."""
+    """Longest wait for one result when the caller names none; None waits forever."""
     stall_warning_period: float = _seconds(
         60.0, "TINKER_EXT_STALL_WARNING_PERIOD", least=SHORTEST_PERIOD
     )
@@ -342,15 +341,10 @@ class Config:
     )
     """Retries earned per successful request, so that an unhealthy server is not hammered."""
 
-    wire: Literal["auto", "json", "proto"] = _knob(
-        "auto", "TINKER_EXT_WIRE", read=str.lower, validator=_one_of("auto", "json", "proto")
-    )
+    wire: Literal["auto", "json", "proto"] = _choice("auto", "TINKER_EXT_WIRE", "json", "proto")
     """Encoding of training and sampling bodies; `auto` asks the server."""
-    seq: Literal["auto", "order", "gap", "dedupe", "strict", "ignore"] = _knob(
-        "auto",
-        "TINKER_EXT_SEQ",
-        read=str.lower,
-        validator=_one_of("auto", "order", "gap", "dedupe", "strict", "ignore"),
+    seq: Literal["auto", "order", "gap", "dedupe", "strict", "ignore"] = _choice(
+        "auto", "TINKER_EXT_SEQ", "order", "gap", "dedupe", "strict", "ignore"
     )
     """What the server does with a repeated seq_id, when you know better than `auto` can find out;
     on `ignore` a training request whose answer was lost is never sent again."""
@@ -378,7 +372,7 @@ class Config:
     def from_env(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Self:
         """Read the environment; arguments that are given win over it.
 
-        None counts as not given, except for `wait_deadline`, where it means for ever.
+        None counts as not given, except for `wait_deadline`, where it means forever.
 
         Args:
             env: Variables to read; the environment of the process by default. A variable that
@@ -392,9 +386,8 @@ class Config:
         source = os.environ if env is None else env
         values: dict[str, Any] = {}
         for field in attrs.fields(cls):
-            name, text = field.metadata["env"], None
-            if name is not None:
-                text = source.get(name)
+            name = field.metadata["env"]
+            text = source.get(name)
             if text:
                 try:
                     values[field.name] = field.metadata["read"](text)

@@ -7,20 +7,17 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from tinker_ext.batch.checks import check_count
-from tinker_ext.clients import endings, journaling
+from tinker_ext.clients import endings, models
 from tinker_ext.clients.arguments import record_of
-from tinker_ext.clients.journaling import Resumption
+from tinker_ext.clients.models import NewModel, Resumption
 from tinker_ext.clients.service import ServiceClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.journal import Journal, JournalError
-
-if TYPE_CHECKING:
-    from tinker_ext.types.optimizer import OptimizerConfig
+from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
 
 __all__ = ["Journal", "JournalError", "Resumption", "Run"]
 
@@ -44,7 +41,7 @@ class Run:
         journal: The file; a run starts when it does not exist, and is resumed when it does.
         base_model: Name of the model to train.
         rank: Rank of the adapter.
-        seed: Seed of its initial weights; chosen, and written down, when it is None.
+        seed: Seed of its initial weights; chosen, and recorded, when it is None.
         train_mlp: Whether the MLP layers get an adapter.
         train_attn: Whether the attention layers do.
         train_unembed: Whether the output layer does.
@@ -123,7 +120,7 @@ class Run:
             self._owned = service is None
             self.service = service or ServiceClient(journal=self.journal, **service_options)
             if service is not None:
-                journaling.follow(service.holder, self.journal)
+                models.follow(service.holder, self.journal)
         except BaseException:
             self.journal.close()
             raise
@@ -133,7 +130,7 @@ class Run:
         self.how: str | None = None
         """After the start: `started`, `reattached`, `restored` or `restarted`."""
         self.notes: dict[str, Any] = dict(self.journal.state.notes)
-        """Yours: JSON values, written down with each complete step and back after a crash."""
+        """Yours: JSON values, recorded with each complete step and restored after a crash."""
 
     def __repr__(self) -> str:
         return f"Run({str(self.journal.file.path)!r}, next_step={self.next_step})"
@@ -237,11 +234,8 @@ class Run:
         return self._training
 
     async def _open(self) -> TrainingClient:
-        from tinker_ext.clients import models
-        from tinker_ext.types.optimizer import LoraConfig
-
         workspace = self.service.holder
-        resumed = await journaling.resume(workspace, self._reattach, self._user_metadata)
+        resumed = await models.resume(workspace, self._reattach, self._user_metadata)
         if resumed is not None:
             self.how = resumed.how
             self.notes = dict(resumed.notes)
@@ -250,18 +244,18 @@ class Run:
         self.how = "started"
         settings = dict(self._settings)
         base_model = settings.pop("base_model")
-        return await models.create(
-            workspace, base_model, LoraConfig(**settings), self._user_metadata, self._optimizer
-        )
+        lora = LoraConfig(**settings)
+        model = NewModel(base_model, lora, self._user_metadata, self._optimizer)
+        return await models.create(workspace, model)
 
     async def _complete(self) -> None:
-        """Wait for the calls of the step under way and write down that it is complete."""
+        """Wait for the calls of the step under way and record that it is complete."""
         step = self._step
         assert step is not None
         if self._save_every is not None and (step + 1) % self._save_every == 0:
             training = await self._training_async()
             await training.save_state(self._numbered("step"))
-        await journaling.complete_step(self.service.holder, step, self.notes)
+        await models.complete_step(self.service.holder, step, self.notes)
         self._step = None
 
     # -- end -------------------------------------------------------------------------------
@@ -335,9 +329,7 @@ class Run:
         training = await self._training_async()
         try:
             async with asyncio.timeout(SAVE_SECONDS):
-                await journaling.keep_state(
-                    self.service.holder, training, self._numbered(_LAST_NAME)
-                )
+                await models.keep_state(self.service.holder, training, self._numbered(_LAST_NAME))
         except Exception as error:  # what was trained and saved before is not undone by it
             log.warning(
                 "The end of the run is not saved (%s); a later run goes back to the last "
@@ -352,7 +344,7 @@ class Run:
         """
         name = self._numbered(_LAST_NAME)
         if self.journal.state.names == [name]:
-            await journaling.keep_state(self.service.holder, training, name)
+            await models.keep_state(self.service.holder, training, name)
 
     def _end(self, status: str) -> None:
         self._closed = True
@@ -369,10 +361,7 @@ class Run:
         return self
 
     def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
+        self, exc_type: object, exc_value: BaseException | None, traceback: object
     ) -> None:
         self.close(endings.status_of(exc_value))
 
@@ -380,14 +369,11 @@ class Run:
         return self
 
     async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
+        self, exc_type: object, exc_value: BaseException | None, traceback: object
     ) -> None:
         await self.close_async(endings.status_of(exc_value))
 
 
 def _family(optimizer: OptimizerConfig | None) -> Any:
-    """An optimizer family as it is after being written down and read again."""
+    """An optimizer family as it is after being recorded and read again."""
     return None if optimizer is None else json.loads(json.dumps(record_of(optimizer)))

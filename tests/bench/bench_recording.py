@@ -18,7 +18,7 @@ import numpy as np
 
 from tinker_ext import AdamParams, Datum, ModelInput, SampleLog, SampleResponse, ServiceClient
 from tinker_ext.mock import Server, Settings
-from tinker_ext.observe.recording import Recorder
+from tinker_ext.observe.run_log import RunLogObserver
 from tinker_ext.observe.waits import Waits
 from tinker_ext.types import SampledSequence
 
@@ -76,7 +76,7 @@ def share_of_a_step(steps: int) -> float:
     ):
         training = service.create_lora_training_client(MODEL, rank=4)
         started = time.perf_counter()
-        with Timed(Recorder, "notice") as first, Timed(Waits, "_tick") as second:
+        with Timed(RunLogObserver, "notice") as first, Timed(Waits, "_tick") as second:
             for _ in range(steps):
                 training.forward_backward(batch, "cross_entropy")
                 training.optim_step(AdamParams()).result()

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from tinker_ext import ModelInput, SamplingClient, SamplingParams, ServiceClient, auth
+from tinker_ext.auth import CredentialStore, origin_of
 from tinker_ext.cli.examination import key
 from tinker_ext.config import Config
-from tinker_ext.credentials import CredentialStore, origin_of
 from tinker_ext.errors import ConfigurationError, TinkerError
 from tinker_ext.mock import Server, Settings
 

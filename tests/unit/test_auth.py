@@ -10,8 +10,8 @@ import warnings
 import pytest
 
 from tinker_ext import auth
+from tinker_ext.auth import CredentialStore, origin_of, stored_origins
 from tinker_ext.config import Secret
-from tinker_ext.credentials import CredentialStore, origin_of, stored_origins
 from tinker_ext.errors import TinkerError
 
 KEY = "tml-canary-0123456789"

@@ -30,7 +30,6 @@ LAYERS += ["downloads", "_transport", "_wire"]
 LEAVES = {"errors", "config", "paths", "tensors", "tokenizers", "types", "batch", "_version"}
 LEAVES |= {
     "auth",
-    "credentials",
     "forks",
     "_statuses",
     "tls",

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from tinker_ext.auth import CredentialStore, origin_of
 from tinker_ext.cli.connect import rest, service
 from tinker_ext.cli.failures import CommandError
 from tinker_ext.cli.lazy import Group, screen_of
 from tinker_ext.cli.screen import Screen
-from tinker_ext.credentials import CredentialStore, origin_of
 
 SECONDS = 30.0
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from tinker_ext.cli.screen import Screen
 
 if TYPE_CHECKING:
-    from tinker_ext.clients.admin import AdminClient
-    from tinker_ext.clients.rest import RestClient
+    from tinker_ext.clients.rest import AdminClient, RestClient
     from tinker_ext.clients.service import ServiceClient
     from tinker_ext.config import Config
     from tinker_ext.core.workspace import Workspace

@@ -166,7 +166,7 @@ def embedded() -> Iterator[Finding]:
 def key(url: str, env: Mapping[str, str]) -> Iterator[Finding]:
     """Look at where the credential comes from, never at what it is."""
     from tinker_ext import auth
-    from tinker_ext.credentials import default_path, origin_of, stored_origins
+    from tinker_ext.auth import default_path, origin_of, stored_origins
     from tinker_ext.errors import TinkerError
 
     here = origin_of(url)

@@ -15,6 +15,7 @@ from tinker_ext._wire.json_codec import check_json
 from tinker_ext.batch.checks import check_count
 from tinker_ext.batch.custom_loss import CustomLossFn
 from tinker_ext.clients.losses import LossHandle
+from tinker_ext.core.future import LightFuture
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import APIResponseValidationError, InvalidInputError, ReplyParts
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse
@@ -69,7 +70,7 @@ def check_base_model(base_model: str) -> None:
 
 
 def check_metadata(user_metadata: Mapping[str, str] | None) -> None:
-    """Refuse metadata that is no JSON object."""
+    """Refuse metadata that is not a JSON object."""
     if user_metadata is None:
         return
     if not isinstance(user_metadata, Mapping):
@@ -91,13 +92,13 @@ def check_optimizer(optimizer: OptimizerConfig | None) -> None:
 
 
 def check_ttl(ttl_seconds: int | None) -> None:
-    """Refuse what cannot be the life of a checkpoint; None is for ever."""
+    """Refuse what cannot be the lifetime of a checkpoint; None keeps it."""
     if ttl_seconds is not None:
         check_count("ttl_seconds", ttl_seconds, least=1)
 
 
 def check_retry_config(retry_config: RetryConfig | None) -> None:
-    """Refuse what is no retry behaviour."""
+    """Refuse what is not a RetryConfig."""
     if retry_config is not None and not isinstance(retry_config, RetryConfig):
         raise InvalidInputError(
             f"retry_config must be a RetryConfig, not {type(retry_config).__name__}."
@@ -108,7 +109,7 @@ def check_state_path(path: str) -> None:
     """Refuse what cannot be a saved state, before anything is sent."""
     if not paths.looks_like_weights(path):
         raise InvalidInputError(
-            f"{path!r} is no checkpoint path; pass the path that save_state returned, such as "
+            f"{path!r} is not a checkpoint path; pass the path that save_state returned, such as "
             "tinker://<run>/weights/<name>."
         )
     for kind, name in (("/sampler_weights/", "sampler"), ("/external_weights/", "exported")):
@@ -158,6 +159,7 @@ def _path(reply: Any) -> str:
 S = TypeVar("S")
 P = ParamSpec("P")
 T = TypeVar("T")
+U = TypeVar("U")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -182,15 +184,11 @@ def awaited(
     """
     described: Any = getattr(method, "description", method)
 
-    @functools.wraps(described)
-    async def twin(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         value: T = await described(self, *args, **kwargs)
         return value
 
-    twin.__name__ = f"{described.__name__}_async"
-    twin.__qualname__ = f"{described.__qualname__}_async"
-    twin.__doc__ = f"Async form of `{described.__name__}`."
-    return cast("Callable[Concatenate[S, P], Coroutine[Any, Any, T]]", twin)
+    return _named(twin, described)
 
 
 def blocking(
@@ -199,7 +197,7 @@ def blocking(
     """The twin of a method that returns a future: it waits for the value."""
 
     @functools.wraps(description)
-    def twin(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
+    def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return description(self, *args, **kwargs).result()
 
     twin.description = description  # type: ignore[attr-defined]
@@ -211,3 +209,65 @@ def async_form(
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
     """The `_async` twin of a `blocking` method."""
     return awaited(method)  # type: ignore[arg-type]
+
+
+def awaited_or_given_up(
+    method: Callable[Concatenate[S, P], Future[T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The `_async` twin of a method whose future is cancelled when the `await` is."""
+    described: Any = method
+
+    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        future = described(self, *args, **kwargs)
+        try:
+            value: T = await future
+        except BaseException:
+            future.cancel()  # nobody is left to read it; no effect on a future that is done
+            raise
+        return value
+
+    return _named(twin, described)
+
+
+def submitted(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The `_async` twin of a training method: the same future after one `await`.
+
+    It calls the method by its name, so that it follows one that a subclass overrides.
+    """
+    described: Any = method
+
+    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        made: T = getattr(self, described.__name__)(*args, **kwargs)
+        return made
+
+    return _named(twin, described)
+
+
+def _named(twin: T, described: Any) -> T:
+    named: Any = functools.update_wrapper(cast("Any", twin), described)
+    named.__name__ += "_async"
+    named.__qualname__ += "_async"
+    named.__doc__ = f"Async form of `{described.__name__}`."
+    return twin
+
+
+def chained(inner: Future[T], read: Callable[[Future[T]], U]) -> LightFuture[U]:
+    """A future of what `read` makes of another, done one; what `read` raises is its error."""
+    outer: LightFuture[U] = LightFuture()
+    outer.on_cancel = inner.cancel
+
+    def done(future: Future[T]) -> None:
+        if future.cancelled():
+            outer.cancel()
+            return
+        try:
+            value = read(future)
+        except BaseException as error:
+            outer.fail(error)
+        else:
+            outer.settle(value)
+
+    inner.add_done_callback(done)
+    return outer

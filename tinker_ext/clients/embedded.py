@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +11,7 @@ from urllib.parse import parse_qsl, quote
 
 import httpx
 
+from tinker_ext import forks
 from tinker_ext._transport.bridge import InProcessTransport
 from tinker_ext.errors import ConfigurationError
 
@@ -28,7 +28,7 @@ NOTICE = (
     "the warning."
 )
 
-_lock = threading.Lock()
+_lock = forks.lock()
 # One application per URL; the one without a folder lives and dies with this process.
 _apps: dict[str, Any] = {}
 # Ids of the application are the same in every process; this tells whose they are.
@@ -142,12 +142,3 @@ def warn_once() -> None:
             return
         _warned = True
     warnings.warn(NOTICE, UserWarning, stacklevel=4)
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -16,6 +16,7 @@ from collections.abc import Generator
 from types import FrameType
 from typing import Any, Literal, NoReturn
 
+from tinker_ext import forks
 from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.loop import LoopThread
 from tinker_ext.core.workspace import Workspace
@@ -29,7 +30,7 @@ Status = Literal["success", "errored", "interrupted"]
 _open: weakref.WeakKeyDictionary[Workspace, int] = weakref.WeakKeyDictionary()
 _abandoned: set[LightFuture[None]] = set()
 # A signal or a finalizer may come while this thread holds it.
-_lock = threading.RLock()
+_lock = forks.reentrant_lock()
 _handler_set = False
 _exit_code: Any = None
 
@@ -75,7 +76,7 @@ def _retired(workspace: Workspace) -> bool:
     if not workspace.retire_unused():
         return False
     # The only thing that such a workspace holds. One that was closed before gives its own back
-    # after its last requests, which may still be written down.
+    # after its last requests, which the journal may still record.
     if not was_closed and workspace.journal is not None:
         workspace.journal.close()
     return True
@@ -195,9 +196,7 @@ def _on_sigterm(number: int, frame: FrameType | None) -> None:
 
 
 def _after_fork() -> None:
-    """Forget what threads of the parent held and were doing; a child does not have them."""
-    global _lock
-    _lock = threading.RLock()
+    """Forget what threads of the parent were doing; a child does not have them."""
     _abandoned.clear()
     for workspace in list(_open):  # a session that the child opens is its own to end
         _open[workspace] = os.getpid()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-import threading
 import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import orjson
 
+from tinker_ext import forks
+from tinker_ext.auth import origin_of
 from tinker_ext.clients import embedded, endings
 from tinker_ext.config import HOSTED_BASE_URL, Config
 from tinker_ext.core.retry_config import RetryConfig
-from tinker_ext.credentials import origin_of
 from tinker_ext.errors import ConfigurationError, InvalidInputError
 
 if TYPE_CHECKING:
     from tinker_ext.clients.sampling import SamplingClient
     from tinker_ext.core.workspace import Workspace
 
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 @attrs.frozen(eq=False)
@@ -45,14 +45,14 @@ def decode_handle(handle: str) -> dict[str, Any]:
     """The state of a handle.
 
     Raises:
-        InvalidInputError: The text is no handle.
+        InvalidInputError: The text is not a handle.
     """
     try:
         state = orjson.loads(base64.urlsafe_b64decode(handle.encode("ascii")))
     except (ValueError, binascii.Error, UnicodeError):
         state = None
     if not isinstance(state, dict) or "sampling_session_id" not in state:
-        raise InvalidInputError("This is no sampler handle; pass what get_sampler_handle gave.")
+        raise InvalidInputError("This is not a sampler handle; pass what get_sampler_handle gave.")
     return state
 
 
@@ -190,12 +190,3 @@ def _share(state: Mapping[str, Any], api_key: str | None, foreign: bool) -> _Sha
             workspace.owner = weakref.ref(found)
             weakref.finalize(found, endings.abandon, workspace).atexit = False
         return found
-
-
-def _after_fork() -> None:
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

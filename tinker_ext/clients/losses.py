@@ -218,14 +218,15 @@ class LossHandle:
     @property
     def key(self) -> str:
         """The same for losses that compute the same from the same inputs."""
-        return _key(self.inputs, self.graph)
+        declared = [(each.name, each.rank) for each in self.inputs]
+        return hashlib.sha256(f"{self.graph.code}{declared}".encode()).hexdigest()
 
     def check(self, data: Sequence[Datum], session_id: str | None) -> None:
         """Refuse a batch, or a client, that this loss cannot be used with.
 
         Raises:
             InvalidInputError: Says which datum lacks which input, or has it in another rank;
-                or it is no batch at all.
+                or it is not a batch at all.
         """
         if session_id != self.session_id:
             raise InvalidInputError(
@@ -361,8 +362,3 @@ def read_inputs(
             raise InvalidInputError(f"{name}: rank {input_ranks[name]!r} is not in {allowed}.")
     ranks: Mapping[str, Any] = input_ranks
     return tuple(types.CustomLossInput(name=name, rank=ranks[name]) for name in names)
-
-
-def _key(inputs: tuple[types.CustomLossInput, ...], graph: Any) -> str:
-    declared = [(each.name, each.rank) for each in inputs]
-    return hashlib.sha256(f"{graph.code}{declared}".encode()).hexdigest()

@@ -49,9 +49,7 @@ def open_workspace(
     """Find server and credential and put a workspace on them; nothing is sent yet.
 
     Args:
-        base_url: The server; `embedded` for the one in this process, `embedded:FOLDER` for one
-            whose state outlives it. By default TINKER_BASE_URL, then the hosted service when
-            there is a key, else the embedded one, with a warning.
+        base_url: As in `ServiceClient`, like `api_key`, `config`, `wire` and `fleet`.
         api_key: The credential; by default as `tinker_ext.auth.resolve` finds it.
         headers: Extra headers of every request.
         options: What a new session is told.
@@ -144,7 +142,7 @@ def concealed(api_key: str | None) -> Concealed | None:
     """The key as text that tracebacks do not show; None for an empty one.
 
     Raises:
-        ConfigurationError: It is no text.
+        ConfigurationError: It is not text.
     """
     if api_key is not None and not isinstance(api_key, str):
         raise ConfigurationError(f"api_key must be text, not {type(api_key).__name__}.")
@@ -195,7 +193,7 @@ def older_arguments(
     Raises:
         TypeError: There is no such argument. Under compat it is ignored with a warning, as by the
             official SDK.
-        ConfigurationError: The headers are no mapping.
+        ConfigurationError: The headers are not a mapping.
     """
     unknown = sorted(set(kwargs) - _OURS - _OLD)
     if unknown and stands_in():

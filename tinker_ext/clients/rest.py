@@ -1,4 +1,4 @@
-"""`RestClient`: training runs, checkpoints, sessions and samplers of an account."""
+"""`RestClient` and `AdminClient`: what an account and an organisation have on a server."""
 
 from __future__ import annotations
 
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
         WhoamiResponse,
     )
 
-    from tinker_ext.clients.admin import AdminClient
-
 
 T = TypeVar("T")
 
@@ -80,45 +78,37 @@ class Pages(Generic[T]):
         self._size = size
 
     def __iter__(self) -> Iterator[T]:
-        offset = 0
-        before: Sequence[T] | None = None
-        while True:
-            page = self._fetch(offset).result()
-            found = self._items(page)
-            if found == before:
-                return  # a server that does not know offsets gives the same page for ever
+        found: Sequence[T] = ()
+        offset: int | None = 0
+        while offset is not None:
+            found, offset = self._read(self._fetch(offset).result(), offset, found)
             yield from found
-            offset, before = offset + len(found), found
-            if self._is_last(page, found, offset):
-                return
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        offset = 0
-        before: Sequence[T] | None = None
-        while True:
+        found: Sequence[T] = ()
+        offset: int | None = 0
+        while offset is not None:
             fetched: Any = self._fetch(offset)
-            page = await fetched
-            found = self._items(page)
-            if found == before:
-                return
+            found, offset = self._read(await fetched, offset, found)
             for item in found:
                 yield item
-            offset, before = offset + len(found), found
-            if self._is_last(page, found, offset):
-                return
 
-    def _is_last(self, page: Any, found: Sequence[T], seen: int) -> bool:
+    def _read(self, page: Any, offset: int, before: Sequence[T]) -> tuple[Sequence[T], int | None]:
+        """The new items of a page, and the offset of the next page; None after the last."""
+        found = self._items(page)
+        if not found or found == before:
+            return (), None  # a server that does not know offsets gives the same page forever
+        seen = offset + len(found)
         total = getattr(getattr(page, "cursor", None), "total_count", None)
-        if not found:
-            return True
-        return seen >= total if isinstance(total, int) else len(found) < self._size
+        is_last = seen >= total if isinstance(total, int) else len(found) < self._size
+        return found, None if is_last else seen
 
 
 AccessScope = Literal["owned", "accessible"]
 EventType = Literal["all", "checkpoints", "projects", "teams", "organizations"]
 
 TRACE_POLL_SECONDS = 5.0
-ARCHIVE_LIFE = timedelta(minutes=15)
+ARCHIVE_LIFETIME = timedelta(minutes=15)
 TTL_SECONDS = (3600, 10 * 365 * 86400)
 
 
@@ -377,7 +367,7 @@ class RestClient(LookUps):
     def set_checkpoint_ttl_from_tinker_path(
         self, tinker_path: str, ttl_seconds: int | None
     ) -> Future[None]:
-        """Set the life of a checkpoint in seconds; None keeps it for good."""
+        """Set the lifetime of a checkpoint in seconds; None keeps it."""
         check_ttl(ttl_seconds)
         low, high = TTL_SECONDS
         if ttl_seconds is not None and not low <= ttl_seconds <= high:
@@ -414,12 +404,37 @@ class RestClient(LookUps):
         ttl_seconds: int | None = None,
         weights_access_token: str | None = None,
     ) -> AwaitableConcurrentFuture[str]:
-        """Copy weights into a project; gives the new path."""
-        return AwaitableConcurrentFuture(
-            copy_weights(
-                self._workspace, path, destination_project_id, ttl_seconds, weights_access_token
+        """Copy weights into a project; gives the new path.
+
+        Raises:
+            InvalidInputError: The path or the lifetime of the copy is wrong, or no project is
+                given; nothing was sent.
+        """
+        if not paths.looks_like_weights(path):
+            raise InvalidInputError(
+                f"path {path!r} is not a checkpoint path such as tinker://<run>/weights/<name>."
             )
-        )
+        check_ttl(ttl_seconds)
+        server, token = self._workspace.server, weights_access_token
+        project = destination_project_id or server.config.project_id
+        if project is None:
+            raise InvalidInputError(
+                "Weights are copied into a project: pass its id, or set TINKER_PROJECT_ID."
+            )
+        arguments = {"source_path": path, "destination_project_id": project}
+        lifetime = {} if ttl_seconds is None else {"ttl_seconds": ttl_seconds}
+        key = str(uuid.UUID(int=server.rng.getrandbits(128), version=4))
+
+        async def copy() -> str:
+            reply = await self._workspace.call(
+                api.COPY_WEIGHTS,
+                {**arguments, **lifetime},
+                headers=() if token is None else (("X-Tinker-Weights-Access-Token", token),),
+                idempotency_key=key,
+            )
+            return str(reply.tinker_path)
+
+        return AwaitableConcurrentFuture(self._workspace.submit(copy()))
 
     copy_weights_async = awaited(copy_weights)
 
@@ -468,7 +483,7 @@ class RestClient(LookUps):
         try:
             expires = parsedate_to_datetime(reply.headers["expires"])
         except (KeyError, TypeError, ValueError, OverflowError, IndexError):
-            expires = datetime.now(UTC) + ARCHIVE_LIFE
+            expires = datetime.now(UTC) + ARCHIVE_LIFETIME
         return types.CheckpointArchiveUrlResponse(url=url, expires=expires)
 
     async def _archive_reply(self, places: list[Prepared]) -> Reply:
@@ -544,9 +559,54 @@ class RestClient(LookUps):
 
     def _admin(self) -> AdminClient:
         warnings.warn("This method has moved to AdminClient.", DeprecationWarning, stacklevel=3)
-        from tinker_ext.clients.admin import AdminClient
-
         return AdminClient(self._workspace)
+
+
+class AdminClient(LookUps):
+    """Reads what administrators of an organisation may see.
+
+    Args:
+        base_url: The server; as in `ServiceClient`.
+        api_key: The credential; as in `ServiceClient`.
+    """
+
+    def get_audit_log(
+        self, event_type: EventType = "all", day: date | None = None
+    ) -> Future[AuditLogResponse]:
+        """Entries of the audit log of one day (today by default)."""
+        return self._ask(
+            api.LIST_AUDIT_LOG,
+            method="get_audit_log",
+            event_type=event_type,
+            day=None if day is None else _day(day),
+        )
+
+    get_audit_log_async = awaited(get_audit_log)
+
+    def get_billing_usage(
+        self, starting_on: datetime | date | str, ending_before: datetime | date | str
+    ) -> Future[BillingUsageResponse]:
+        """What was used and what it cost in a span of time; a date is its midnight in UTC."""
+        return self._ask(
+            api.LIST_BILLING_USAGE_EVENTS,
+            method="get_billing_usage",
+            starting_on=_instant(starting_on),
+            ending_before=_instant(ending_before),
+        )
+
+    get_billing_usage_async = awaited(get_billing_usage)
+
+    def get_current_checkpoint_storage_usage(
+        self, project_id: str | None = None
+    ) -> Future[CurrentCheckpointStorageUsageResponse]:
+        """What stored checkpoints cost now."""
+        return self._ask(
+            api.GET_CURRENT_CHECKPOINT_STORAGE,
+            method="get_current_checkpoint_storage_usage",
+            project_id=project_id,
+        )
+
+    get_current_checkpoint_storage_usage_async = awaited(get_current_checkpoint_storage_usage)
 
 
 def checkpoint_parts(training_run_id: str, checkpoint_id: str) -> dict[str, str]:
@@ -583,44 +643,22 @@ def _run_and_checkpoint(tinker_path: str) -> tuple[str, str]:
     return parsed.run_id, parsed.checkpoint_id
 
 
-def copy_weights(
-    workspace: Workspace,
-    path: str,
-    project_id: str | None,
-    ttl_seconds: int | None,
-    weights_access_token: str | None,
-) -> LightFuture[str]:
-    """Copy weights into a project; gives the new path.
+def _day(value: date) -> str:
+    if not isinstance(value, date):
+        raise InvalidInputError(f"day must be a datetime.date, not {value!r}.")
+    return value.isoformat()
 
-    Raises:
-        InvalidInputError: The path is not one, the life of the copy is wrong, or no project is
-            given; nothing was sent.
-    """
-    if not paths.looks_like_weights(path):
-        raise InvalidInputError(
-            f"path {path!r} is not a checkpoint path such as tinker://<run>/weights/<name>."
-        )
-    check_ttl(ttl_seconds)
-    project = project_id or workspace.server.config.project_id
-    if project is None:
-        raise InvalidInputError(
-            "Weights are copied into a project: pass its id, or set TINKER_PROJECT_ID."
-        )
-    token = weights_access_token
-    key = str(uuid.UUID(int=workspace.server.rng.getrandbits(128), version=4))
-    arguments = {
-        "source_path": path,
-        "destination_project_id": project,
-        **({} if ttl_seconds is None else {"ttl_seconds": ttl_seconds}),
-    }
 
-    async def copy() -> str:
-        reply = await workspace.call(
-            api.COPY_WEIGHTS,
-            arguments,
-            headers=() if token is None else (("X-Tinker-Weights-Access-Token", token),),
-            idempotency_key=key,
-        )
-        return str(reply.tinker_path)
-
-    return workspace.submit(copy())
+def _instant(value: datetime | date | str) -> str:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, date):
+        raise InvalidInputError(f"Give a datetime, a date or a text in ISO form, not {value!r}.")
+    if not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    if value.tzinfo is None:
+        raise InvalidInputError(f"{value!r} has no time zone; use datetime.now(timezone.utc).")
+    try:
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        raise InvalidInputError(f"{value!r} is outside of the calendar in UTC.") from None

@@ -6,7 +6,7 @@ import random
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any
 
 from tinker_api import operations as api
 
@@ -14,7 +14,14 @@ from tinker_ext import forks, paths
 from tinker_ext._wire.dialect import Ability
 from tinker_ext._wire.sample_body import PLAIN, SampleOptions
 from tinker_ext.batch.checks import check_sample
-from tinker_ext.clients.arguments import check_base_model, check_retry_config
+from tinker_ext.clients.arguments import (
+    async_form,
+    awaited_or_given_up,
+    blocking,
+    chained,
+    check_base_model,
+    check_retry_config,
+)
 from tinker_ext.core.completions import Completions
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.in_flight import PendingOperation, PendingOperations
@@ -84,9 +91,6 @@ async def join(workspace: Workspace, sampling_session_id: str) -> int | None:
     return int(reply.client_counter)
 
 
-T = TypeVar("T")
-
-
 class _NotGiven(int):
     """Equal to False, as the default of the official client, and told apart from it."""
 
@@ -135,7 +139,6 @@ class SamplingClient:
         self._workspace = workspace = holder
         self._owner = workspace.owner()
         self._sampling_session_id = sampling_session_id
-        self._shadow = shadow
         self._retry_config = retry_config
         self._record_stability_info = record_stability_info
         self.model_path = model_path
@@ -217,42 +220,21 @@ class SamplingClient:
                 argument has the wrong type.
         """
         check_retry_config(retry_config)
-        if sampling_session_id is None:
-            _address(model_path, base_model)
-        return AwaitableConcurrentFuture(
-            holder.submit(
-                SamplingClient._make(
-                    holder,
-                    model_path=model_path,
-                    base_model=base_model,
-                    sampling_session_id=sampling_session_id,
-                    retry_config=retry_config,
-                    record_stability_info=record_stability_info,
-                )
-            )
-        )
+        address = None if sampling_session_id is not None else _address(model_path, base_model)
 
-    @staticmethod
-    async def _make(
-        workspace: Workspace,
-        *,
-        model_path: str | None = None,
-        base_model: str | None = None,
-        sampling_session_id: str | None = None,
-        retry_config: RetryConfig | None = None,
-        record_stability_info: bool = False,
-    ) -> SamplingClient:
-        """Do what `create` does, on the core loop."""
-        if sampling_session_id is None:
-            sampling_session_id = await _new_session(workspace, _address(model_path, base_model))
-        return SamplingClient(
-            workspace,
-            sampling_session_id=sampling_session_id,
-            retry_config=retry_config,
-            record_stability_info=record_stability_info,
-            model_path=model_path,
-            base_model=base_model,
-        )
+        async def make() -> SamplingClient:
+            return SamplingClient(
+                holder,
+                sampling_session_id=sampling_session_id
+                if address is None
+                else await _new_session(holder, address),
+                retry_config=retry_config,
+                record_stability_info=record_stability_info,
+                model_path=model_path,
+                base_model=base_model,
+            )
+
+        return AwaitableConcurrentFuture(holder.submit(make()))
 
     # -- sampling --------------------------------------------------------------------------
 
@@ -323,33 +305,7 @@ class SamplingClient:
             )
         return self._submit(prompt, num_samples, sampling_params, options)
 
-    async def sample_async(
-        self,
-        prompt: ModelInput,
-        num_samples: int,
-        sampling_params: SamplingParams,
-        include_prompt_logprobs: bool = NOT_GIVEN,
-        topk_prompt_logprobs: int = 0,
-        topk_sample_logprobs: int = 0,
-        target_prompt_logprobs: TensorData | None = None,
-        prompt_alt_tokens_k: int = 0,
-        prompt_logprobs_last_n: int | None = None,
-    ) -> SampleResponse:
-        """Async form of `sample`; cancelling the call gives the sample up."""
-        return await _or_cancel(
-            SamplingClient.sample(
-                self,
-                prompt,
-                num_samples,
-                sampling_params,
-                include_prompt_logprobs,
-                topk_prompt_logprobs,
-                topk_sample_logprobs,
-                target_prompt_logprobs,
-                prompt_alt_tokens_k,
-                prompt_logprobs_last_n,
-            )
-        )
+    sample_async = awaited_or_given_up(sample)
 
     def _require(self, ability: Ability) -> None:
         dialect = self._workspace.server.dialect
@@ -368,38 +324,20 @@ class SamplingClient:
         Raises:
             InvalidInputError: An argument is wrong; nothing was sent.
         """
-        return self._score(prompt, prompt_logprobs_last_n)
-
-    async def compute_logprobs_async(
-        self, prompt: ModelInput, prompt_logprobs_last_n: int | None = None
-    ) -> list[float | None]:
-        """Async form of `compute_logprobs`."""
-        return await _or_cancel(self._score(prompt, prompt_logprobs_last_n))
-
-    def _score(self, prompt: ModelInput, last_n: int | None) -> LightFuture[list[float | None]]:
+        last_n = prompt_logprobs_last_n
         check_sample(prompt, 1, include_prompt_logprobs=True, prompt_logprobs_last_n=last_n)
         options = SampleOptions(prompt_logprobs=True, prompt_logprobs_last_n=last_n)
-        sampled = self._submit(prompt, 1, _SCORE, options)
-        scored: LightFuture[list[float | None]] = LightFuture()
-        scored.on_cancel = sampled.cancel
 
-        def read(done: Future[SampleResponse]) -> None:
-            if done.cancelled():
-                scored.cancel()
-                return
-            error = done.exception()
-            if error is not None:
-                scored.fail(error)
-                return
+        def read(done: Future[SampleResponse]) -> list[float | None]:
             values = done.result().prompt_logprobs
             if values is None:
                 missing = FeatureMissingError("prompt logprobs", self._workspace.server.base_url)
-                scored.fail(missing.with_context(operation="compute_logprobs"))
-            else:
-                scored.settle(values)
+                raise missing.with_context(operation="compute_logprobs")
+            return values
 
-        sampled.add_done_callback(read)
-        return scored
+        return chained(self._submit(prompt, 1, _SCORE, options), read)
+
+    compute_logprobs_async = awaited_or_given_up(compute_logprobs)
 
     def _submit(
         self, prompt: ModelInput, num_samples: int, params: SamplingParams, options: SampleOptions
@@ -427,13 +365,12 @@ class SamplingClient:
 
     # -- look-ups --------------------------------------------------------------------------
 
-    def get_base_model(self) -> str:
+    @blocking
+    def get_base_model(self) -> Future[str]:
         """Name of the base model that is sampled from."""
-        return self._workspace.submit(self._base_model()).result()
+        return self._workspace.submit(self._base_model())
 
-    async def get_base_model_async(self) -> str:
-        """Async form of `get_base_model`."""
-        return await self._workspace.submit(self._base_model())
+    get_base_model_async = async_form(get_base_model)
 
     async def _base_model(self) -> str:
         if self._sampling_session_id is None:
@@ -489,7 +426,7 @@ class SamplingClient:
                 leads to the server it is configured with or has a client of.
 
         Raises:
-            InvalidInputError: The text is no handle.
+            InvalidInputError: The text is not a handle.
             ConfigurationError: It leads to a server that the credential of this process is not
                 for.
         """
@@ -525,14 +462,6 @@ class SamplingClient:
         from tinker_ext.clients.handles import revive
 
         return revive, (self._state(), None, self._retry_config)
-
-
-async def _or_cancel(future: LightFuture[T]) -> T:
-    try:
-        return await future
-    except BaseException:
-        future.cancel()  # nobody is left to read it; no effect on a future that is done
-        raise
 
 
 def _params_of(values: Mapping[str, Any]) -> SamplingParams:

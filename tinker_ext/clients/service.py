@@ -7,11 +7,10 @@ import logging
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from difflib import get_close_matches
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from tinker_api import operations as api
@@ -23,7 +22,7 @@ from tinker_ext._transport.events import Callback, EventCallback
 from tinker_ext._wire.dialect import Ability, Dialect
 from tinker_ext._wire.json_codec import check_json
 from tinker_ext.auth import is_hosted
-from tinker_ext.clients import endings, journaling, models
+from tinker_ext.clients import endings, models
 from tinker_ext.clients.arguments import (
     async_form,
     awaited,
@@ -35,10 +34,10 @@ from tinker_ext.clients.arguments import (
     lora_config,
 )
 from tinker_ext.clients.handles import trust
-from tinker_ext.clients.journaling import Resumption
 from tinker_ext.clients.losses import LossHandle, LossRegistry, PerDatumLossFn
+from tinker_ext.clients.models import NewModel, Resumption, SavedState
 from tinker_ext.clients.opening import concealed, older_arguments, open_workspace, stands_in
-from tinker_ext.clients.rest import RestClient, copy_weights
+from tinker_ext.clients.rest import RestClient
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.config import Config
@@ -58,68 +57,45 @@ if TYPE_CHECKING:
     from tinker_ext.runlog import Budget, Ledger, Prices, RunLog
 
 
-def is_wanted(argument: bool | None, config: Config, base_url: str) -> bool:
-    """Decide whether telemetry is on.
-
-    Args:
-        argument: What the user passed to the client, if anything.
-        config: Holds TINKER_TELEMETRY and the consent for the hosted service.
-        base_url: The server.
-
-    Returns:
-        The argument, else TINKER_TELEMETRY, else True only for the hosted service and a user
-        who has consented (TINKER_EXT_TELEMETRY_CONSENT).
-    """
-    if argument is not None:
-        return argument
-    if config.telemetry is not None:
-        return config.telemetry
-    return config.telemetry_consent and is_hosted(base_url)
-
-
 BudgetLike: TypeAlias = "Budget | Mapping[str, float] | int"
 PricesLike: TypeAlias = "Prices | str | os.PathLike[str]"
 RunLogLike: TypeAlias = "RunLog | str | os.PathLike[str]"
 
 
-def put_watchers(
+def _put_watchers(
     workspace: Workspace,
-    *,
-    on_event: EventCallback | None = None,
-    run_log: RunLogLike | None = None,
-    budget: BudgetLike | None = None,
-    prices: PricesLike | None = None,
-    telemetry: bool | None = None,
+    on_event: EventCallback | None,
+    run_log: RunLogLike | None,
+    budget: BudgetLike | None,
+    prices: PricesLike | None,
+    telemetry: bool | None,
 ) -> None:
-    """Let everybody the user asked for look on; nothing is loaded for what was not asked for.
-
-    Args:
-        workspace: What to look at.
-        on_event: Called with every event.
-        run_log: File or directory of the run log.
-        budget: Tokens in all, or a `Budget`, or its fields.
-        prices: Price table, or its file.
-        telemetry: On or off; None leaves it to the configuration.
-
-    Raises:
-        ConfigurationError: The budget, the price table or the run log cannot be used.
-    """
-    observers, watchers = workspace.server.observers, workspace.watchers
-    _show_log(workspace.server.config.log_level)
+    """Add the observers that the user asked for; nothing is loaded for what was not asked for."""
+    server, watchers = workspace.server, workspace.watchers
+    _show_log(server.config.log_level)
     if logging.getLogger("tinker_ext").isEnabledFor(logging.DEBUG):
-        observers.add(LoggingObserver())
+        server.observers.add(LoggingObserver())
     if on_event is not None:
         if not callable(on_event):
             raise ConfigurationError(f"on_event must be a function, not {on_event!r}.")
-        observers.add(Callback(on_event))
+        server.observers.add(Callback(on_event))
     if budget is not None or prices is not None or run_log is not None:
         watchers.ledger = _ledger(budget, prices)
         if workspace.member is not None:
             watchers.ledger = workspace.member.share(watchers.ledger)
         if run_log is not None:
-            _record(workspace, run_log, watchers.ledger)
-    if is_wanted(telemetry, workspace.server.config, workspace.server.base_url):
-        _report(workspace)
+            _write_run_log(workspace, run_log, watchers.ledger)
+    if is_wanted(telemetry, server.config, server.base_url):
+        _send_telemetry(workspace)
+
+
+def is_wanted(argument: bool | None, config: Config, base_url: str) -> bool:
+    """Whether telemetry is on: the argument, else TINKER_TELEMETRY, else consent for the hosted."""
+    if argument is None:
+        argument = config.telemetry
+    if argument is None:
+        return config.telemetry_consent and is_hosted(base_url)
+    return argument
 
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO}
@@ -162,8 +138,8 @@ def _ledger(budget: BudgetLike | None, prices: PricesLike | None) -> Ledger:
     return Ledger(budget, prices)
 
 
-def _record(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
-    from tinker_ext.observe.recording import Recorder
+def _write_run_log(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
+    from tinker_ext.observe.run_log import RunLogObserver
     from tinker_ext.observe.waits import Waits
     from tinker_ext.runlog import RunLog
 
@@ -173,12 +149,12 @@ def _record(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
         )
     log = run_log if isinstance(run_log, RunLog) else RunLog(run_log)
     waits = Waits(log, workspace.runtime, workspace.watchers.live, ledger.totals)
-    recorder = Recorder(log, ledger, waits)
-    workspace.server.observers.add(recorder)
-    workspace.closers.append(recorder.aclose)
+    writer = RunLogObserver(log, ledger, waits)
+    workspace.server.observers.add(writer)
+    workspace.closers.append(writer.aclose)
 
 
-def _report(workspace: Workspace) -> None:
+def _send_telemetry(workspace: Workspace) -> None:
     from tinker_ext.observe.reporter import Reporter
 
     server = workspace.server
@@ -226,7 +202,7 @@ class ServiceClient(forks.OfThisProcess):
         prices: Price table (a JSON or TOML file), for a budget of money and costs in the log.
         telemetry: Whether the server is told about errors of this client; TINKER_TELEMETRY by
             default, and off without either.
-        journal: File in which the training of one model is written down, before and after each
+        journal: File that records the training of one model, before and after each
             effect, so that `resume` can go on after a crash. `tinker_ext.Run` does both.
         **kwargs: `transport` (an httpx transport that replaces ours), `observer` (told about
             every attempt), `rng`; and the arguments of older clients, which are deprecated.
@@ -280,16 +256,9 @@ class ServiceClient(forks.OfThisProcess):
             runtime=kwargs.get("_runtime"),
             rng=kwargs.get("rng"),
         )
-        put_watchers(
-            self._workspace,
-            on_event=on_event,
-            run_log=run_log,
-            budget=budget,
-            prices=prices,
-            telemetry=telemetry,
-        )
+        _put_watchers(self._workspace, on_event, run_log, budget, prices, telemetry)
         if journal is not None:
-            journaling.follow(self._workspace, journal)
+            models.follow(self._workspace, journal)
         self._losses = LossRegistry(self._workspace)
         endings.watch(self._workspace)
         self._abandoned = weakref.finalize(self, endings.abandon, self._workspace)
@@ -429,9 +398,8 @@ class ServiceClient(forks.OfThisProcess):
         check_metadata(user_metadata)
         check_optimizer(optimizer)
         lora = lora_config(rank, seed, train_mlp, train_attn, train_unembed)
-        return self._workspace.submit(
-            models.create(self._workspace, base_model, lora, user_metadata, optimizer)
-        )
+        model = NewModel(base_model, lora, user_metadata, optimizer)
+        return self._workspace.submit(models.create(self._workspace, model))
 
     create_lora_training_client_async = async_form(create_lora_training_client)
 
@@ -448,7 +416,7 @@ class ServiceClient(forks.OfThisProcess):
 
         Args:
             path: What `save_state` returned.
-            base_model: Name of the base model; asked from the server by default.
+            base_model: Name of the base model; by default the server is asked.
             user_metadata: Kept with the new run.
             weights_access_token: Token for weights of somebody else.
             optimizer: Optimizer family; that of the saved run by default.
@@ -456,9 +424,7 @@ class ServiceClient(forks.OfThisProcess):
         Raises:
             InvalidInputError: An argument is wrong; nothing was sent.
         """
-        return self._workspace.submit(
-            self._from_state(path, base_model, user_metadata, weights_access_token, optimizer)
-        )
+        return self._from_state(path, base_model, user_metadata, weights_access_token, optimizer)
 
     create_training_client_from_state_async = async_form(create_training_client_from_state)
 
@@ -471,9 +437,8 @@ class ServiceClient(forks.OfThisProcess):
         weights_access_token: str | None = None,
     ) -> Future[TrainingClient]:
         """Continue from a saved state, its optimizer included."""
-        return self._workspace.submit(
-            self._from_state(path, base_model, user_metadata, weights_access_token, None, True)
-        )
+        token = weights_access_token
+        return self._from_state(path, base_model, user_metadata, token, None, True)
 
     create_training_client_from_state_with_optimizer_async = async_form(
         create_training_client_from_state_with_optimizer
@@ -487,7 +452,7 @@ class ServiceClient(forks.OfThisProcess):
         weights_access_token: str | None,
         optimizer: OptimizerConfig | None,
         with_optimizer: bool = False,
-    ) -> Coroutine[Any, Any, TrainingClient]:
+    ) -> Future[TrainingClient]:
         check_state_path(path)
         second: object = base_model
         if isinstance(second, dict):
@@ -497,15 +462,9 @@ class ServiceClient(forks.OfThisProcess):
             check_base_model(base_model)
         check_metadata(user_metadata)
         check_optimizer(optimizer)
-        return models.from_state(
-            self._workspace,
-            path,
-            base_model=base_model,
-            user_metadata=user_metadata,
-            weights_access_token=weights_access_token,
-            optimizer=optimizer,
-            with_optimizer=with_optimizer,
-        )
+        token = weights_access_token
+        state = SavedState(path, base_model, user_metadata, token, optimizer, with_optimizer)
+        return self._workspace.submit(models.load(self._workspace, state))
 
     @blocking
     def resume(
@@ -525,24 +484,24 @@ class ServiceClient(forks.OfThisProcess):
             The training client and the step to go on with; None when there is no run yet.
         """
         check_metadata(user_metadata)
-        work = journaling.resume(self._workspace, reattach, user_metadata)
+        work = models.resume(self._workspace, reattach, user_metadata)
         return self._workspace.submit(work)
 
     resume_async = async_form(resume)
 
     def complete_step(self, step: int, notes: Mapping[str, Any] | None = None) -> None:
-        """Wait for the training calls of a step and write down in the journal that it is complete.
+        """Wait for the training calls of a step and record in the journal that it is complete.
 
         Args:
             step: Its number, counted from 0.
             notes: JSON values to get back from `resume`.
 
         Raises:
-            InvalidInputError: A note has no JSON form; or no run is written down.
+            InvalidInputError: A note has no JSON form; or no run is recorded.
         """
         if notes is not None:
             check_json("notes", dict(notes))
-        self._workspace.submit(journaling.complete_step(self._workspace, step, notes)).result()
+        self._workspace.submit(models.complete_step(self._workspace, step, notes)).result()
 
     # -- sampling clients ------------------------------------------------------------------
 
@@ -630,8 +589,8 @@ class ServiceClient(forks.OfThisProcess):
             InvalidInputError: An argument is wrong, or no project is given; nothing was sent.
         """
         project = project_id or self._workspace.session.project_id
-        return AwaitableConcurrentFuture(
-            copy_weights(self._workspace, path, project, ttl_seconds, weights_access_token)
+        return RestClient(self._workspace).copy_weights(
+            path, project, ttl_seconds=ttl_seconds, weights_access_token=weights_access_token
         )
 
     # -- end -------------------------------------------------------------------------------
@@ -657,10 +616,7 @@ class ServiceClient(forks.OfThisProcess):
         return self
 
     def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
+        self, exc_type: object, exc_value: BaseException | None, traceback: object
     ) -> None:
         self.close(endings.status_of(exc_value), endings.detail_of(exc_value)).result()
 
@@ -668,10 +624,7 @@ class ServiceClient(forks.OfThisProcess):
         return self
 
     async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_value: BaseException | None,
-        traceback: TracebackType | None,
+        self, exc_type: object, exc_value: BaseException | None, traceback: object
     ) -> None:
         await self.close(endings.status_of(exc_value), endings.detail_of(exc_value))
 

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 from tinker_api import operations as api
@@ -17,6 +17,9 @@ from tinker_ext._wire.json_codec import check_json, dumps
 from tinker_ext._wire.payload import Payload, small
 from tinker_ext.batch import custom_loss
 from tinker_ext.clients.arguments import (
+    async_form,
+    blocking,
+    chained,
     check_metadata,
     check_name,
     check_retry_config,
@@ -26,11 +29,12 @@ from tinker_ext.clients.arguments import (
     loss_function,
     named_sampler,
     record_of,
+    submitted,
 )
 from tinker_ext.clients.losses import LossHandle
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.clients.submission import LossConfig, Submission
-from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
+from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.core.in_flight import PendingOperation, PendingOperations
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.core.server import prepare
@@ -115,64 +119,6 @@ def _warn_of_late_loads() -> None:
     )
 
 
-def load(
-    workspace: Workspace,
-    submission: Submission,
-    model_id: str,
-    path: str,
-    weights_access_token: str | None,
-    *,
-    optimizer: bool,
-) -> APIFuture[LoadWeightsResponse]:
-    """Load a saved state into a model.
-
-    Raises:
-        InvalidInputError: The path is not one, or leads to sampler weights.
-    """
-    check_state_path(path)
-
-    def make() -> Payload:
-        dialect = workspace.server.dialect
-        told = dialect is not None and Ability.OPTIMIZER_RESTORE in dialect.abilities
-        arguments = {
-            "model_id": model_id,
-            "path": path,
-            "weights_access_token": weights_access_token,
-            # Required by the second era. Servers without its flags know it (Twinkle), overlook it
-            # and restore the optimizer (SkyRL), or refuse it; so they get it when it is asked for.
-            **({"optimizer": optimizer} if told or optimizer else {}),
-        }
-        return small(api.LOAD_WEIGHTS.name, dumps(prepare(api.LOAD_WEIGHTS, arguments).body))
-
-    loading = submission.send_late(api.LOAD_WEIGHTS, make)
-    return _refused_by_name(loading, workspace) if optimizer else loading
-
-
-def _refused_by_name(
-    loading: AwaitableConcurrentFuture[LoadWeightsResponse], workspace: Workspace
-) -> AwaitableConcurrentFuture[LoadWeightsResponse]:
-    """The same load; that the server does not know the key `optimizer` is told in words."""
-    inner = loading.future()
-    named: LightFuture[LoadWeightsResponse] = LightFuture()
-    named.on_cancel = inner.cancel
-
-    def read(done: Future[LoadWeightsResponse]) -> None:
-        if done.cancelled():
-            named.cancel()
-            return
-        error = done.exception()
-        if error is None:
-            named.settle(done.result())
-        elif isinstance(error, UnprocessableEntityError) and _is_unknown_key(error, "optimizer"):
-            missing = FeatureMissingError(Ability.OPTIMIZER_RESTORE, workspace.server.base_url)
-            named.fail(missing.with_context(operation=api.LOAD_WEIGHTS.name))
-        else:
-            named.fail(error)
-
-    inner.add_done_callback(read)
-    return AwaitableConcurrentFuture(named)
-
-
 def _is_unknown_key(error: UnprocessableEntityError, key: str) -> bool:
     faults = error.body.get("detail") if isinstance(error.body, dict) else None
     return isinstance(faults, list) and any(
@@ -181,61 +127,6 @@ def _is_unknown_key(error: UnprocessableEntityError, key: str) -> bool:
         and key in (fault.get("loc") or ())
         for fault in faults
     )
-
-
-def sampler_of_now(
-    workspace: Workspace,
-    submission: Submission,
-    model_id: str,
-    name: str | None,
-    retry_config: RetryConfig | None,
-    record_stability_info: bool,
-) -> AwaitableConcurrentFuture[SamplingClient]:
-    """Save the weights without a name and make a sampling client of them.
-
-    Raises:
-        InvalidInputError: The retry configuration is not one.
-    """
-    check_retry_config(retry_config)
-    if name is not None:
-        warnings.warn(
-            "`name` is ignored: these weights have no name. Use save_weights_for_sampler.",
-            DeprecationWarning,
-            stacklevel=4,
-        )
-
-    def make() -> Payload:
-        number = workspace.session.next_sampling_session_seq_id()
-        arguments = {"model_id": model_id, "sampling_session_seq_id": number}
-        return small(op.name, dumps(prepare(op, arguments).body))
-
-    op = api.SAVE_WEIGHTS_FOR_SAMPLER
-    saved = submission.send_late(op, make).future()
-    work = _sampler_of(workspace, model_id, saved, retry_config, record_stability_info)
-    return AwaitableConcurrentFuture(workspace.submit(work))
-
-
-async def _sampler_of(
-    workspace: Workspace,
-    model_id: str,
-    saved: Any,
-    retry_config: RetryConfig | None,
-    record_stability_info: bool,
-) -> SamplingClient:
-    reply = await saved
-    watchers = workspace.watchers
-    watchers.name_model(reply.sampling_session_id, watchers.model_of(model_id))
-    return await SamplingClient.create(
-        workspace,
-        sampling_session_id=reply.sampling_session_id,
-        # A server without ephemeral sessions answers with a path instead.
-        model_path=None if reply.sampling_session_id else reply.path,
-        retry_config=retry_config,
-        record_stability_info=record_stability_info,
-    )
-
-
-T = TypeVar("T")
 
 
 class TrainingClient(forks.OfThisProcess):
@@ -373,10 +264,9 @@ class TrainingClient(forks.OfThisProcess):
             InvalidInputError: An argument is wrong; nothing was sent.
         """
         function = loss_function(loss_fn, loss_type_input, backend)
-        if isinstance(loss_fn, LossHandle):
-            loss_fn.check(data, self._workspace.session.session_id)
-            if loss_fn.loss_id is not None:
-                return self.forward_backward(data, "custom", {"loss_id": loss_fn.loss_id})
+        on_server = self._loss_on_server(data, loss_fn)
+        if on_server is not None:
+            return self.forward_backward(data, "custom", on_server)
         return self._submission.custom(data, function, backend)
 
     async def forward_backward_custom_async(
@@ -389,12 +279,17 @@ class TrainingClient(forks.OfThisProcess):
     ) -> APIFuture[ForwardBackwardOutput]:
         """Async form of `forward_backward_custom`."""
         function = loss_function(loss_fn, loss_type_input, backend)
-        if isinstance(loss_fn, LossHandle):
-            loss_fn.check(data, self._workspace.session.session_id)
-            if loss_fn.loss_id is not None:
-                config = {"loss_id": loss_fn.loss_id}
-                return await self.forward_backward_async(data, "custom", config)
+        on_server = self._loss_on_server(data, loss_fn)
+        if on_server is not None:
+            return await self.forward_backward_async(data, "custom", on_server)
         return await self._submission.custom_async(data, function, backend)
+
+    def _loss_on_server(self, data: list[Datum], loss_fn: object) -> LossConfig | None:
+        """The settings that name a loss which the server runs; None when it runs on this side."""
+        if not isinstance(loss_fn, LossHandle):
+            return None
+        loss_fn.check(data, self._workspace.session.session_id)
+        return None if loss_fn.loss_id is None else {"loss_id": loss_fn.loss_id}
 
     def optim_step(
         self, optim_params: OptimParams | None = None, *, adam_params: AdamParams | None = None
@@ -415,11 +310,7 @@ class TrainingClient(forks.OfThisProcess):
         params = step_params(optim_params, adam_params)
         return self._submission.send(api.OPTIM_STEP, **step_fields(params))
 
-    async def optim_step_async(
-        self, optim_params: OptimParams | None = None, *, adam_params: AdamParams | None = None
-    ) -> APIFuture[OptimStepResponse]:
-        """Async form of `optim_step`."""
-        return self.optim_step(optim_params, adam_params=adam_params)
+    optim_step_async = submitted(optim_step)
 
     # -- weights ---------------------------------------------------------------------------
 
@@ -451,18 +342,10 @@ class TrainingClient(forks.OfThisProcess):
             path=name,
             overwrite=overwrite,
             user_metadata=user_metadata,
-            **self._life(ttl_seconds),
+            **self._lifetime(ttl_seconds),
         )
 
-    async def save_state_async(
-        self,
-        name: str,
-        ttl_seconds: int | None = None,
-        overwrite: bool = False,
-        user_metadata: dict[str, str] | None = None,
-    ) -> APIFuture[SaveWeightsResponse]:
-        """Async form of `save_state`."""
-        return self.save_state(name, ttl_seconds, overwrite, user_metadata)
+    save_state_async = submitted(save_state)
 
     def load_state(
         self, path: str, weights_access_token: str | None = None
@@ -522,17 +405,10 @@ class TrainingClient(forks.OfThisProcess):
             named_sampler,
             path=name,
             user_metadata=user_metadata,
-            **self._life(ttl_seconds),
+            **self._lifetime(ttl_seconds),
         )
 
-    async def save_weights_for_sampler_async(
-        self,
-        name: str,
-        ttl_seconds: int | None = None,
-        user_metadata: dict[str, str] | None = None,
-    ) -> APIFuture[SaveWeightsForSamplerResponse]:
-        """Async form of `save_weights_for_sampler`."""
-        return self.save_weights_for_sampler(name, ttl_seconds, user_metadata)
+    save_weights_for_sampler_async = submitted(save_weights_for_sampler)
 
     def save_weights_external(
         self,
@@ -556,26 +432,20 @@ class TrainingClient(forks.OfThisProcess):
             external_weights,
             path=name,
             age_encryption_recipients=age_encryption_recipients,
-            **self._life(ttl_seconds),
+            **self._lifetime(ttl_seconds),
         )
 
-    async def save_weights_external_async(
-        self,
-        name: str,
-        ttl_seconds: int | None = None,
-        age_encryption_recipients: list[str] | None = None,
-    ) -> APIFuture[SaveWeightsExternalResponse]:
-        """Async form of `save_weights_external`."""
-        return self.save_weights_external(name, ttl_seconds, age_encryption_recipients)
+    save_weights_external_async = submitted(save_weights_external)
 
     # -- sampling clients ------------------------------------------------------------------
 
+    @blocking
     def save_weights_and_get_sampling_client(
         self,
         name: str | None = None,
         retry_config: RetryConfig | None = None,
         record_stability_info: bool = False,
-    ) -> SamplingClient:
+    ) -> APIFuture[SamplingClient]:
         """Make a sampling client of the weights as they are now.
 
         Args:
@@ -583,16 +453,15 @@ class TrainingClient(forks.OfThisProcess):
             retry_config: How the sampling client retries.
             record_stability_info: Ask the server to record stability information.
         """
-        return self._sampler(name, retry_config, record_stability_info).result()
+        if name is not None:
+            warnings.warn(
+                "`name` is ignored: these weights have no name. Use save_weights_for_sampler.",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+        return self._sampler(retry_config, record_stability_info)
 
-    async def save_weights_and_get_sampling_client_async(
-        self,
-        name: str | None = None,
-        retry_config: RetryConfig | None = None,
-        record_stability_info: bool = False,
-    ) -> SamplingClient:
-        """Async form of `save_weights_and_get_sampling_client`."""
-        return await self._sampler(name, retry_config, record_stability_info)
+    save_weights_and_get_sampling_client_async = async_form(save_weights_and_get_sampling_client)
 
     def save_weights_and_get_sampling_client_submit(
         self, retry_config: RetryConfig | None = None
@@ -604,45 +473,33 @@ class TrainingClient(forks.OfThisProcess):
             DeprecationWarning,
             stacklevel=2,
         )
-        return self._sampler(None, retry_config, False)
+        return self._sampler(retry_config, False)
 
+    @blocking
     def create_sampling_client(
         self,
         model_path: str,
         retry_config: RetryConfig | None = None,
         record_stability_info: bool = False,
-    ) -> SamplingClient:
+    ) -> APIFuture[SamplingClient]:
         """Make a sampling client of saved sampler weights."""
         return SamplingClient.create(
             self._workspace,
             model_path=model_path,
             retry_config=retry_config,
             record_stability_info=record_stability_info,
-        ).result()
-
-    async def create_sampling_client_async(
-        self,
-        model_path: str,
-        retry_config: RetryConfig | None = None,
-        record_stability_info: bool = False,
-    ) -> SamplingClient:
-        """Async form of `create_sampling_client`."""
-        return await SamplingClient.create(
-            self._workspace,
-            model_path=model_path,
-            retry_config=retry_config,
-            record_stability_info=record_stability_info,
         )
+
+    create_sampling_client_async = async_form(create_sampling_client)
 
     # -- look-ups --------------------------------------------------------------------------
 
-    def get_info(self) -> GetInfoResponse:
+    @blocking
+    def get_info(self) -> Future[GetInfoResponse]:
         """What the server knows about the model."""
-        return self._workspace.submit(self._info()).result()
+        return self._workspace.submit(self._info())
 
-    async def get_info_async(self) -> GetInfoResponse:
-        """Async form of `get_info`."""
-        return await self._workspace.submit(self._info())
+    get_info_async = async_form(get_info)
 
     async def _info(self) -> GetInfoResponse:
         reply = await self._workspace.server.call(api.GET_INFO, model_id=self.model_id)
@@ -679,8 +536,8 @@ class TrainingClient(forks.OfThisProcess):
     def get_telemetry(self) -> None:
         """Nothing: telemetry is an observer of the connection here."""
 
-    def _life(self, ttl_seconds: int | None) -> dict[str, Any]:
-        """The life of a checkpoint as an argument; None keeps it and is not sent."""
+    def _lifetime(self, ttl_seconds: int | None) -> dict[str, Any]:
+        """The lifetime of a checkpoint as an argument; None keeps it and is not sent."""
         check_ttl(ttl_seconds)
         if ttl_seconds is None:
             return {}
@@ -692,23 +549,60 @@ class TrainingClient(forks.OfThisProcess):
     def _load(
         self, path: str, optimizer: bool, weights_access_token: str | None
     ) -> APIFuture[LoadWeightsResponse]:
-        return load(
-            self._workspace,
-            self._submission,
-            self.model_id,
-            path,
-            weights_access_token,
-            optimizer=optimizer,
-        )
+        check_state_path(path)
+
+        def make() -> Payload:
+            dialect = self._workspace.server.dialect
+            told = dialect is not None and Ability.OPTIMIZER_RESTORE in dialect.abilities
+            arguments = {
+                "model_id": self.model_id,
+                "path": path,
+                "weights_access_token": weights_access_token,
+                # Required by the second era. Servers without its flags know it (Twinkle), overlook
+                # it and restore the optimizer (SkyRL), or refuse it; so they get it when it is
+                # asked for.
+                **({"optimizer": optimizer} if told or optimizer else {}),
+            }
+            return small(api.LOAD_WEIGHTS.name, dumps(prepare(api.LOAD_WEIGHTS, arguments).body))
+
+        def read(done: Future[LoadWeightsResponse]) -> LoadWeightsResponse:
+            try:
+                return done.result()
+            except UnprocessableEntityError as error:
+                if not _is_unknown_key(error, "optimizer"):
+                    raise
+            base_url = self._workspace.server.base_url
+            missing = FeatureMissingError(Ability.OPTIMIZER_RESTORE, base_url)
+            raise missing.with_context(operation=api.LOAD_WEIGHTS.name)
+
+        loading = self._submission.send_late(api.LOAD_WEIGHTS, make)
+        return AwaitableConcurrentFuture(chained(loading.future(), read)) if optimizer else loading
 
     def _sampler(
-        self, name: str | None, retry_config: RetryConfig | None, record_stability_info: bool
+        self, retry_config: RetryConfig | None, record_stability_info: bool
     ) -> AwaitableConcurrentFuture[SamplingClient]:
-        return sampler_of_now(
-            self._workspace,
-            self._submission,
-            self.model_id,
-            name,
-            retry_config,
-            record_stability_info,
-        )
+        """Save the weights without a name and make a sampling client of them."""
+        check_retry_config(retry_config)
+        workspace, op = self._workspace, api.SAVE_WEIGHTS_FOR_SAMPLER
+
+        def make() -> Payload:
+            number = workspace.session.next_sampling_session_seq_id()
+            arguments = {"model_id": self.model_id, "sampling_session_seq_id": number}
+            return small(op.name, dumps(prepare(op, arguments).body))
+
+        saved: Any = self._submission.send_late(op, make).future()
+
+        async def sampler() -> SamplingClient:
+            reply = await saved
+            watchers = workspace.watchers
+            watchers.name_model(reply.sampling_session_id, watchers.model_of(self.model_id))
+            return await SamplingClient.create(
+                workspace,
+                sampling_session_id=reply.sampling_session_id,
+                # A server without ephemeral sessions answers with a path instead.
+                model_path=None if reply.sampling_session_id else reply.path,
+                retry_config=retry_config,
+                record_stability_info=record_stability_info,
+            )
+
+        return AwaitableConcurrentFuture(workspace.submit(sampler()))

@@ -7,8 +7,8 @@ import os
 import attrs
 
 from tinker_ext import auth
+from tinker_ext.auth import origin_of
 from tinker_ext.config import HOSTED_BASE_URL
-from tinker_ext.credentials import origin_of
 from tinker_ext.errors import TinkerError
 
 

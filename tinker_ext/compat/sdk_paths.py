@@ -90,7 +90,7 @@ _HOMES = {
 }
 
 ALIASES = {name: f"{home}:{name}" for home, names in _HOMES.items() for name in names.split()} | {
-    "AdminClient": "tinker_ext.clients.admin:AdminClient",
+    "AdminClient": "tinker_ext.clients.rest:AdminClient",
     "RestClient": "tinker_ext.clients.rest:RestClient",
     "SamplingClient": "tinker_ext.clients.sampling:SamplingClient",
     "ServiceClient": "tinker_ext.clients.service:ServiceClient",

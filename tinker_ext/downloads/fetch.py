@@ -23,7 +23,7 @@ import attrs
 import httpx
 
 import tinker_ext._statuses as statuses
-from tinker_ext._transport.retry import ACCEPT, Retry, Verdict, run_blocking
+from tinker_ext._transport.retry import ACCEPT, Retry, Verdict, run_blocking, server_delay
 from tinker_ext.errors import DownloadError
 from tinker_ext.tls import client_context
 
@@ -220,9 +220,9 @@ class FetchLimits:
 class _Interrupted(Exception):
     """The stream ended early or never came; what arrived is kept."""
 
-    def __init__(self, reason: str, asked: float | None = None) -> None:
+    def __init__(self, reason: str, named: float | None = None) -> None:
         super().__init__(reason)
-        self.asked = asked
+        self.named = named  # seconds the server asked for
 
 
 @attrs.define
@@ -268,9 +268,8 @@ class _Download:
             self.reason = str(error) or type(error).__name__
             self.fruitless = 1 if self.part.size > before else self.fruitless + 1
             delay = min(FIRST_DELAY * 2.0 ** (self._in_vain - 1), LONGEST_DELAY)
-            if isinstance(error, _Interrupted) and error.asked is not None:
-                delay = max(delay, min(error.asked, LONGEST_NAMED_DELAY))
-            self.verdict = Retry(delay, "connection")
+            named = min(getattr(error, "named", None) or 0.0, LONGEST_NAMED_DELAY)
+            self.verdict = Retry(max(delay, named), "connection")
 
     def delay(self) -> float | None:
         """Seconds to wait before the next attempt; None when the time is over."""
@@ -295,7 +294,8 @@ class _Download:
         with _open(self.http, self.url, headers, self._timeout()) as response:
             status = response.status_code
             if status in statuses.FILE_PASSING:
-                raise _Interrupted(f"HTTP {status}", _asked(response))
+                named = server_delay(response.headers)
+                raise _Interrupted(f"HTTP {status}", named[0] if named else None)
             if status == 416 and "Range" in headers:
                 if _total(response, have) == have and self._is_same(response):
                     return
@@ -544,11 +544,6 @@ def _refused(url: str, status: int) -> DownloadError:
     return DownloadError(
         f"{_place(url)} answered HTTP {status}" + (f"; {hint[status]}" if status in hint else "")
     )
-
-
-def _asked(response: httpx.Response) -> float | None:
-    text = response.headers.get("retry-after", "")
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
 
 
 def _total(response: httpx.Response, start: int) -> int | None:

@@ -17,8 +17,59 @@ from tinker_ext import forks
 from tinker_ext._version import __version__
 from tinker_ext.errors import TinkerError
 
-_Check = Callable[[Any], bool]
-_Fields = Mapping[str, _Check]
+_TEXT_OR_NULL: Final[Any] = str | None
+_FROM_STATE: Final = {"state": str, "base_model?": _TEXT_OR_NULL, "with_optimizer?": bool}
+_NEW: Final = {
+    "base_model": str,
+    "rank": int,
+    "seed?": int | None,
+    "train_mlp?": bool,
+    "train_attn?": bool,
+    "train_unembed?": bool,
+    "optimizer?": dict | None,
+}
+_MODEL: Final = {
+    "session_id": str,
+    "model_id": str,
+    "number": int,
+    "first_seq_id?": int,
+    "base_url?": str,
+}
+_CHECKPOINT: Final = {"path": str, "next_step": int, "notes?": dict}
+
+_KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "plan": {"plan": "plan"},
+    "model": {
+        "session": str,
+        "model": str,
+        "number": int,
+        "seq": int,
+        "step": int,
+        "url?": str,
+        "notes?": dict,
+    },
+    "leave": {"op": str, "seq": int, "digest": str, "name?": _TEXT_OR_NULL, "wire?": _TEXT_OR_NULL},
+    "take": {"seq": int, "request_id": str},
+    "done": {"seq": int, "value?": dict | None},
+    "void": {"seq": int},
+    "step": {"step": int, "seq": int, "notes?": dict},
+    "saved": {"seq": int},
+    "end": {"status": str},
+    "state": {
+        "plan?": ("plan", None),
+        "life?": (_MODEL, None),
+        "attached?": int,
+        "next_step?": int,
+        "next_seq_id?": int,
+        "notes?": dict,
+        "checkpoints?": [_CHECKPOINT],
+        "gradients?": bool,
+        "ended?": _TEXT_OR_NULL,
+        "wire?": _TEXT_OR_NULL,
+    },
+}
+"""The fields of each kind of record: a type, the fields of an object, a list of one, or several
+that may stand there; a name that ends in ? may be missing."""
 
 
 def problem(record: Mapping[str, Any]) -> str | None:
@@ -33,105 +84,35 @@ def problem(record: Mapping[str, Any]) -> str | None:
     """
     kind = record.get("t")
     fields = _KINDS.get(kind) if isinstance(kind, str) else None
-    fault = None if fields is None else _fault(record, *fields)
+    fault = None if fields is None else _fault(record, fields)
     return None if fault is None else f"a record of kind {kind!r} without a usable {fault!r}"
 
 
-def _fault(value: Mapping[str, Any], needed: _Fields, optional: _Fields) -> str | None:
-    for name, check in needed.items():
-        if name not in value or not check(value[name]):
-            return name
-    for name, check in optional.items():
-        if name in value and not check(value[name]):
+def _fault(value: Mapping[str, Any], fields: Mapping[str, Any]) -> str | None:
+    for named, form in fields.items():
+        name = named.rstrip("?")
+        if name in value:
+            if not _fits(value[name], form):
+                return name
+        elif name == named:
             return name
     return None
 
 
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _or_null(check: _Check) -> _Check:
-    return lambda value: value is None or check(value)
-
-
-def _shape(needed: _Fields, optional: _Fields) -> _Check:
-    return lambda value: isinstance(value, dict) and _fault(value, needed, optional) is None
-
-
-def _each(check: _Check) -> _Check:
-    return lambda value: isinstance(value, list) and all(map(check, value))
-
-
-def _plan(value: Any) -> bool:
-    if isinstance(value, dict) and value.get("state") is not None:
-        return _FROM_STATE(value)
-    return _NEW(value)
-
-
-_FROM_STATE: Final = _shape(
-    {"state": _text}, {"base_model": _or_null(_text), "with_optimizer": _flag}
-)
-_NEW: Final = _shape(
-    {"base_model": _text, "rank": _number},
-    {
-        "seed": _or_null(_number),
-        "train_mlp": _flag,
-        "train_attn": _flag,
-        "train_unembed": _flag,
-        "optimizer": _or_null(_object),
-    },
-)
-_LIFE: Final = _shape(
-    {"session_id": _text, "model_id": _text, "number": _number},
-    {"first_seq_id": _number, "base_url": _text},
-)
-_CHECKPOINT: Final = _shape({"path": _text, "next_step": _number}, {"notes": _object})
-
-_KINDS: Final[Mapping[str, tuple[_Fields, _Fields]]] = {
-    "plan": ({"plan": _plan}, {}),
-    "model": (
-        {"session": _text, "model": _text, "number": _number, "seq": _number, "step": _number},
-        {"url": _text, "notes": _object},
-    ),
-    "leave": (
-        {"op": _text, "seq": _number, "digest": _text},
-        {"name": _or_null(_text), "wire": _or_null(_text)},
-    ),
-    "take": ({"seq": _number, "request_id": _text}, {}),
-    "done": ({"seq": _number}, {"value": _or_null(_object)}),
-    "void": ({"seq": _number}, {}),
-    "step": ({"step": _number, "seq": _number}, {"notes": _object}),
-    "saved": ({"seq": _number}, {}),
-    "end": ({"status": _text}, {}),
-    "state": (
-        {},
-        {
-            "plan": _or_null(_plan),
-            "life": _or_null(_LIFE),
-            "attached": _number,
-            "next_step": _number,
-            "next_seq_id": _number,
-            "notes": _object,
-            "checkpoints": _each(_CHECKPOINT),
-            "gradients": _flag,
-            "ended": _or_null(_text),
-            "wire": _or_null(_text),
-        },
-    ),
-}
+def _fits(value: Any, form: Any) -> bool:
+    if form is None:
+        return value is None
+    if isinstance(form, tuple):
+        return any(_fits(value, each) for each in form)
+    if isinstance(form, list):
+        return isinstance(value, list) and all(_fits(each, form[0]) for each in value)
+    if form == "plan":
+        from_state = isinstance(value, dict) and value.get("state") is not None
+        form = _FROM_STATE if from_state else _NEW
+    if isinstance(form, dict):
+        return isinstance(value, dict) and _fault(value, form) is None
+    # True is 1 to Python, and not a number in a journal.
+    return isinstance(value, form) and (form is bool or not isinstance(value, bool))
 
 
 FORMAT: Final = "tinker-ext run journal"
@@ -158,7 +139,7 @@ class JournalFile:
             beside it, with ``.torn`` (``.torn-2``, …) at the end of its name.
 
     Raises:
-        JournalError: The file cannot be opened or made, is no journal, is damaged, comes from a
+        JournalError: The file cannot be opened or made, is not a journal, is damaged, comes from a
             newer version, or another process is using it.
     """
 
@@ -167,7 +148,7 @@ class JournalFile:
             raise JournalError(f"A journal needs the path of its file, not {path!r}.")
         self.path = Path(path)
         self.repaired = False
-        """Whether a torn line was cut off now or in an earlier life."""
+        """Whether a torn line was cut off now or by an earlier process."""
         self.listener: Callable[[str], object] | None = None
         """Told "before", "within" and "after" writes, for tests that end the process there."""
         self._lock = forks.lock()
@@ -281,7 +262,7 @@ class JournalFile:
                 continue
             try:
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
-                    raise JournalError(f"{self.path} is no file, so it cannot be a journal.")
+                    raise JournalError(f"{self.path} is not a file, so it cannot be a journal.")
                 _own(fd, self.path)
                 # Its owner may have replaced it meanwhile: then this lock guards a file without
                 # a name, and what would be written there is lost.
@@ -352,7 +333,7 @@ class JournalFile:
                     "about any run. Nothing was changed. Delete it to start a new run."
                 )
             raise JournalError(
-                f"{self.path} is no journal of tinker-ext. Nothing was changed. Choose another "
+                f"{self.path} is not a journal of tinker-ext. Nothing was changed. Choose another "
                 "name for the journal."
             )
         version = head.get("version")
@@ -366,7 +347,7 @@ class JournalFile:
     def _cut(self, extra: int, content: bytes, repair: bool, records: list[dict[str, Any]]) -> None:
         if not repair:
             raise JournalError(
-                f"The journal {self.path} is truncated: its last {extra} bytes are no whole "
+                f"The journal {self.path} is truncated: its last {extra} bytes are not a whole "
                 f"record, after {len(records) - 1} good ones. Nothing was changed. Open it with "
                 "repair=True to cut that rest off (the uncut file is kept) and go on from the "
                 "last good record."

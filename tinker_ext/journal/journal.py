@@ -83,12 +83,12 @@ class State:
 
     Attributes:
         plan: How its model was made; None before that.
-        life: The model that is trained now.
+        model: The model that is trained now; `life` in the file.
         attached: How often a process has worked on it.
         next_step: The first step that is not complete.
         next_seq_id: Number of the first request of that step.
         notes: The user's notes when the last step was completed.
-        kept: Requests of the step under way, by number.
+        requests: Those of the step under way, by number.
         checkpoints: What a run can go on from, oldest first.
         gradients: Whether gradients were left for a later step.
         ended: Why the run was closed last, None while it is open.
@@ -96,12 +96,12 @@ class State:
     """
 
     plan: Mapping[str, Any] | None = None
-    life: TrainedModel | None = None
+    model: TrainedModel | None = None
     attached: int = 0
     next_step: int = 0
     next_seq_id: int = 1
     notes: Mapping[str, Any] = attrs.field(factory=dict)
-    kept: dict[int, RecordedRequest] = attrs.field(factory=dict)
+    requests: dict[int, RecordedRequest] = attrs.field(factory=dict)
     checkpoints: list[Checkpoint] = attrs.field(factory=list)
     gradients: bool = False
     ended: str | None = None
@@ -110,12 +110,12 @@ class State:
     @property
     def in_doubt(self) -> list[int]:
         """Numbers of the requests that were sent and whose answer was not seen."""
-        return sorted(seq for seq, kept in self.kept.items() if kept.request_id is None)
+        return sorted(seq for seq, request in self.requests.items() if request.request_id is None)
 
     @property
     def names(self) -> list[str | None]:
         """What the requests since the last step save, in order; None for one that saves nothing."""
-        return [kept.name for _, kept in sorted(self.kept.items()) if kept.operation != FILLER]
+        return [r.name for _, r in sorted(self.requests.items()) if r.operation != FILLER]
 
     @property
     def unsaved(self) -> bool:
@@ -137,24 +137,25 @@ class State:
     def to_record(self) -> dict[str, Any]:
         """Everything there is to know between two steps, as one record."""
         fields = attrs.asdict(self)
-        del fields["kept"]
-        return {"t": "state", **fields}
+        del fields["requests"]
+        return {"t": "state", "life": fields.pop("model"), **fields}
 
     def _on_state(self, record: Mapping[str, Any]) -> None:
+        model = record.get("life", self.model)
+        known = isinstance(model, Mapping)
+        self.model = TrainedModel(**_known(TrainedModel, model)) if known else model
         for name, value in _known(State, record).items():
-            if name == "life":
-                self.life = None if value is None else TrainedModel(**_known(TrainedModel, value))
-            elif name == "checkpoints":
+            if name == "checkpoints":
                 self.checkpoints = [Checkpoint(**_known(Checkpoint, each)) for each in value]
             else:
                 setattr(self, name, value)
-        self.kept = {}
+        self.requests = {}
 
     def _on_plan(self, record: Mapping[str, Any]) -> None:
         self.plan = record["plan"]
 
     def _on_model(self, record: Mapping[str, Any]) -> None:
-        self.life = TrainedModel(
+        self.model = TrainedModel(
             record["session"],
             record["model"],
             record["number"],
@@ -162,13 +163,13 @@ class State:
             record.get("url", ""),
         )
         self.attached = 1
-        self.next_seq_id = self.life.first_seq_id
+        self.next_seq_id = self.model.first_seq_id
         self.next_step = record["step"]
         self.notes = record.get("notes", {})
-        self.kept = {}
+        self.requests = {}
         self.gradients = False
         self.ended = None
-        # Steps after this one are done again, so what was saved there is of another life.
+        # Steps after this one are done again, so what was saved there is of another model.
         self.checkpoints = [c for c in self.checkpoints if c.next_step <= self.next_step]
 
     def _on_attach(self, record: Mapping[str, Any]) -> None:
@@ -177,25 +178,25 @@ class State:
 
     def _on_leave(self, record: Mapping[str, Any]) -> None:
         name = record.get("name")
-        self.kept[record["seq"]] = RecordedRequest(record["op"], record["digest"], name)
+        self.requests[record["seq"]] = RecordedRequest(record["op"], record["digest"], name)
         self.wire = record.get("wire", self.wire)
-        if name is not None and self.life is not None:
+        if name is not None and self.model is not None:
             # From now on the server may hold other weights under this name.
-            path = f"{self.life.model_id}/weights/{name}"
+            path = f"{self.model.model_id}/weights/{name}"
             self.checkpoints = [c for c in self.checkpoints if not c.path.endswith(path)]
 
     def _on_take(self, record: Mapping[str, Any]) -> None:
-        if record["seq"] in self.kept:
-            self.kept[record["seq"]].request_id = record["request_id"]
+        if record["seq"] in self.requests:
+            self.requests[record["seq"]].request_id = record["request_id"]
 
     def _on_done(self, record: Mapping[str, Any]) -> None:
-        if record["seq"] in self.kept:
-            kept = self.kept[record["seq"]]
-            kept.done = True
-            kept.value = record.get("value")
+        if record["seq"] in self.requests:
+            request = self.requests[record["seq"]]
+            request.done = True
+            request.value = record.get("value")
 
     def _on_void(self, record: Mapping[str, Any]) -> None:
-        self.kept.pop(record["seq"], None)
+        self.requests.pop(record["seq"], None)
 
     def _on_step(self, record: Mapping[str, Any]) -> None:
         self.next_step = record["step"] + 1
@@ -212,7 +213,7 @@ class State:
         saved, self.gradients = self._sum()
         if saved is not None:
             self._keep(saved)
-        self.kept = {}
+        self.requests = {}
 
     def _sum(self) -> tuple[str | None, bool]:
         """What the requests since the last step amount to.
@@ -222,11 +223,11 @@ class State:
             are left.
         """
         saved, gradients = None, self.gradients
-        for _, kept in sorted(self.kept.items()):
-            if kept.operation in CHANGING:
-                saved, gradients = None, kept.operation == "forward_backward"
-            elif kept.operation == "save_weights" and kept.value and not gradients:
-                saved = str(kept.value.get("path") or "") or None
+        for _, request in sorted(self.requests.items()):
+            if request.operation in CHANGING:
+                saved, gradients = None, request.operation == "forward_backward"
+            elif request.operation == "save_weights" and request.value and not gradients:
+                saved = str(request.value.get("path") or "") or None
         return saved, gradients
 
     def _keep(self, path: str) -> None:
@@ -242,7 +243,7 @@ class State:
 
 def _known(cls: type[attrs.AttrsInstance], fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that a class has; a later writer of the same version may add others."""
-    names = {field.name for field in attrs.fields(cls)} - {"kept"}
+    names = {field.name for field in attrs.fields(cls)} - {"model", "requests"}
     return {name: value for name, value in fields.items() if name in names}
 
 
@@ -307,7 +308,7 @@ class Journal:
         """Refuse to go on with a model that was made with other settings.
 
         Raises:
-            JournalError: One of them differs from what is written down.
+            JournalError: One of them differs from what the journal has.
         """
         plan = self.state.plan
         for name, value in settings.items() if plan is not None else ():
@@ -364,17 +365,17 @@ class Journal:
             JournalError: An earlier process sent something else under this number.
         """
         with self._lock:
-            kept = self.state.kept.get(seq_id)
-            if kept is not None:
-                if (kept.operation, kept.digest) != (operation, digest):
+            known = self.state.requests.get(seq_id)
+            if known is not None:
+                if (known.operation, known.digest) != (operation, digest):
                     raise JournalError(
                         f"Step {self.state.next_step} is not repeated as it was: seq_id {seq_id} "
-                        f"was {kept.operation} before the crash, and is {operation} now"
-                        f"{'' if kept.operation != operation else ' with other data'}. Nothing "
+                        f"was {known.operation} before the crash, and is {operation} now"
+                        f"{'' if known.operation != operation else ' with other data'}. Nothing "
                         "was sent. Make the steps depend on the step number (and notes) alone, or "
                         "resume with reattach=False to go back to the last checkpoint."
                     )
-                return kept if kept.request_id is not None else None
+                return known if known.request_id is not None else None
             self.send_again(operation, seq_id, digest, name=name, wire=wire)
             return None
 
@@ -382,12 +383,8 @@ class Journal:
         self, operation: str, seq_id: int, digest: str, *, name: str | None, wire: str | None
     ) -> None:
         """Note the request under this number, whatever was there."""
-        record: dict[str, Any] = {"t": "leave", "op": operation, "seq": seq_id, "digest": digest}
-        if name is not None:
-            record["name"] = name
-        if wire is not None:
-            record["wire"] = wire
-        self._note(record)
+        more = {key: text for key, text in (("name", name), ("wire", wire)) if text is not None}
+        self._note({"t": "leave", "op": operation, "seq": seq_id, "digest": digest, **more})
 
     def accepted(self, seq_id: int, request_id: str) -> None:
         """Note that the server has taken a request."""
@@ -395,14 +392,12 @@ class Journal:
 
     def done(self, seq_id: int, value: Mapping[str, Any] | None) -> None:
         """Note that the result of a request was seen."""
-        record: dict[str, Any] = {"t": "done", "seq": seq_id}
-        if value is not None:
-            record["value"] = dict(value)
-        self._note(record)
+        more = {} if value is None else {"value": dict(value)}
+        self._note({"t": "done", "seq": seq_id, **more})
 
     def void(self, seq_id: int) -> None:
         """Note that a request was refused and had no effect."""
-        if seq_id in self.state.kept:
+        if seq_id in self.state.requests:
             self._note({"t": "void", "seq": seq_id})
 
     # -- steps -----------------------------------------------------------------------------

@@ -35,7 +35,7 @@ SMALL_NUMBERS: Final = 4096
 
 
 class Recorder:
-    """Writes requests down, and answers those that an earlier process has made already.
+    """Records requests in the journal, and answers those that an earlier process has made already.
 
     Writing waits for the disk, so it happens beside the loop.
 
@@ -57,7 +57,7 @@ class Recorder:
     # -- what happens now ------------------------------------------------------------------
 
     async def leaving(self, request: NumberedRequest, *, again: bool = False) -> str | None:
-        """Write a request down before it is sent.
+        """Record a request before it is sent.
 
         Args:
             request: The request.
@@ -67,7 +67,7 @@ class Recorder:
             Its request id when an earlier process saw it accepted: then it is not sent.
         """
         assert request.payload is not None
-        if request.seq_id not in self.journal.state.kept:
+        if request.seq_id not in self.journal.state.requests:
             self._new.add(request.seq_id)
         again = again or request.call is None  # a filler replaces what was refused there
         note: Callable[..., Any] = self.journal.send_again if again else self.journal.leaving
@@ -75,23 +75,23 @@ class Recorder:
         if self._broken is not None:
             raise self._broken
         try:
-            kept = await self._beside(_note_leaving, note, name, request.seq_id, request.payload)
+            known = await self._beside(_note_leaving, note, name, request.seq_id, request.payload)
         except JournalError as error:
             # What comes after a request that was not sent must not be sent either: the journal
             # could not tell a later process what happened.
             self._broken = error
             raise
-        return None if kept is None else kept.request_id
+        return None if known is None else known.request_id
 
     async def accepted(self, request: NumberedRequest, request_id: str) -> None:
-        """Write down that the server has a request."""
+        """Record that the server has a request."""
         if not self._is_known(request.seq_id):
             await self._afterwards(self.journal.accepted, request.seq_id, request_id)
 
     async def result(
         self, request: NumberedRequest, op: Operation[Any, Any], wait: Coroutine[Any, Any, Any]
     ) -> Any:
-        """The result that an earlier process has seen, or the one to wait for, written down."""
+        """The result that an earlier process has seen, else the one to wait for and record."""
         known = self._earlier(op, request.seq_id)
         if known is not NOTHING:
             wait.close()
@@ -102,11 +102,11 @@ class Recorder:
 
     def is_filled(self, seq_id: int) -> bool:
         """Whether an earlier process has filled this number, which then has no place for a call."""
-        kept = self.journal.state.kept.get(seq_id)
-        return kept is not None and kept.operation == FILLER and seq_id not in self._new
+        known = self.journal.state.requests.get(seq_id)
+        return known is not None and known.operation == FILLER and seq_id not in self._new
 
     def refused(self, request: NumberedRequest) -> None:
-        """Write down that a request had no effect."""
+        """Record that a request had no effect."""
         # What an earlier process sent under this number stays in doubt. Written here and now,
         # since the number is used again at once.
         if request.seq_id in self._new:
@@ -118,17 +118,17 @@ class Recorder:
     def _earlier(self, op: Operation[Any, Any], seq_id: int) -> Any:
         if seq_id in self._values:
             return self._values[seq_id]
-        kept = self.journal.state.kept.get(seq_id)
-        if kept is None or not kept.done or kept.value is None or op.result is None:
+        known = self.journal.state.requests.get(seq_id)
+        if known is None or not known.done or known.value is None or op.result is None:
             return NOTHING
-        return results.read_json(op, dict(kept.value))
+        return results.read_json(op, dict(known.value))
 
     def _is_known(self, seq_id: int) -> bool:
-        kept = self.journal.state.kept.get(seq_id)
-        return kept is not None and kept.request_id is not None
+        known = self.journal.state.requests.get(seq_id)
+        return known is not None and known.request_id is not None
 
     async def _afterwards(self, fn: Callable[..., Any], *args: Any) -> None:
-        """Write down what has happened; without that line it is in doubt after a crash."""
+        """Record what has happened; without that line it is in doubt after a crash."""
         try:
             await self._beside(fn, *args)
         except JournalError as error:
@@ -154,7 +154,7 @@ class Recorder:
     async def settle(self) -> None:
         """Wait until every call of the step has ended; raises the first error among them.
 
-        A call that was cancelled after it had left takes effect all the same. One that never left
+        A call that was cancelled after it had left still takes effect. One that never left
         is missing: a step without it is not the step that a later process would repeat.
         """
         while self._live:
@@ -182,21 +182,21 @@ class Recorder:
             TinkerError: One of them failed, or its result is gone.
         """
         loop = asyncio.get_running_loop()
-        for seq_id, kept in sorted(self.journal.state.kept.items()):
-            if kept.operation == FILLER:
+        for seq_id, known in sorted(self.journal.state.requests.items()):
+            if known.operation == FILLER:
                 continue  # it is sent again when its number comes up
-            if kept.operation not in OPERATIONS:
+            if known.operation not in OPERATIONS:
                 raise JournalError(
-                    f"The journal speaks of an operation {kept.operation!r} that this version does "
+                    f"The journal names an operation {known.operation!r} that this version does "
                     "not know; a newer one wrote it."
                 )
-            op = OPERATIONS[kept.operation]
-            if kept.request_id is None or self._earlier(op, seq_id) is not NOTHING:
+            op = OPERATIONS[known.operation]
+            if known.request_id is None or self._earlier(op, seq_id) is not NOTHING:
                 continue
             entry = Entry(op.name, model_id, loop.time(), loop.time() + seconds)
             self._server.in_flight.add(entry)
             try:
-                self._values[seq_id] = await wait_for(self._server, entry, op, kept.request_id)
+                self._values[seq_id] = await wait_for(self._server, entry, op, known.request_id)
             finally:
                 self._server.in_flight.discard(entry)
 
@@ -225,7 +225,7 @@ def _note_leaving(
 
 
 def _small(op: Operation[Any, Any], value: Any) -> Any:
-    """A result as JSON, unless it is large: that one is asked from the server again."""
+    """A result as JSON, unless it is large: the server is asked for that one again."""
     if isinstance(value, ForwardBackwardOutput):
         return _forward_json(value)
     if op.result is None or bool(op.accept):

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from tinker_ext import forks
 from tinker_ext._extras import how_to_install
 from tinker_ext.errors import ConfigurationError
-from tinker_ext.observe.run_log import RunLog
+from tinker_ext.runlog import RunLog
 
 log = logging.getLogger("tinker_ext")
 
@@ -43,7 +43,7 @@ class Logger(Protocol):
         """Take the numbers of one step; `time` is in seconds since 1970."""
 
     def flush(self) -> None:
-        """Write down what was taken."""
+        """Write what was taken."""
 
     def close(self) -> None:
         """End; the same run may be continued later."""

@@ -59,7 +59,7 @@ class Prices:
         """Read a table from a ``.json`` or ``.toml`` file.
 
         Raises:
-            ConfigurationError: The file cannot be read or is no price table; says why.
+            ConfigurationError: The file cannot be read or is not a price table; says why.
         """
         path = Path(path)
         try:

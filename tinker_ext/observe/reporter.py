@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import functools
 import logging
 import math
 import os
@@ -241,33 +242,14 @@ def _operation_failed(event: OperationFinished, error: Exception) -> Draft:
     return _generic(f"APIFuture.result_async.{kind}", "WARNING" if user else "ERROR", data)
 
 
-@attrs.frozen(eq=False)
-class Process:
-    """This process as telemetry names it; compared by identity, to notice a fork."""
-
-    uuid: str = attrs.field(factory=lambda: str(uuid.uuid4()))
+@functools.lru_cache(maxsize=1)
+def _uuid_of(pid: int) -> str:
+    return str(uuid.uuid4())
 
 
-_current = Process()
-
-
-def current() -> Process:
-    """The identity of the running process."""
-    return _current
-
-
-def platform_name() -> str:
-    """The operating system, for example `Linux`."""
-    return platform.system() or "unknown"
-
-
-def _after_fork() -> None:
-    global _current
-    _current = Process()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+def process_uuid() -> str:
+    """The id of this process; a forked child has another."""
+    return _uuid_of(os.getpid())
 
 
 log = logging.getLogger("tinker_ext")
@@ -312,7 +294,6 @@ class Reporter:
         self._sdk_version = sdk_version
         self._rng = rng or random.Random()
         self._lock = forks.lock()
-        self._process = current()
         self._session_id: str | None = None
         self._index = 0
         self._queue: deque[dict[str, Any]] = deque()
@@ -322,6 +303,7 @@ class Reporter:
         self._failures = 0
         self._task: asyncio.Task[Any] | None = None
         self._bell: asyncio.Event | None = None
+        forks.register(self)
 
     @property
     def off(self) -> bool:
@@ -352,8 +334,6 @@ class Reporter:
 
     def _put(self, draft: Draft) -> bool:
         with self._lock:
-            if self._process is not current():
-                self._forget_parent()
             if len(self._queue) >= QUEUE_EVENTS:
                 if not self._dropped:
                     self._dropped = True
@@ -372,9 +352,8 @@ class Reporter:
             self._queue.append(made)
             return True
 
-    def _forget_parent(self) -> None:
-        """A forked child has the parent's queue, which the parent sends, and none of its tasks."""
-        self._process = current()
+    def after_fork(self) -> None:
+        """In a forked child: the parent sends its queue, and its tasks are not here."""
         self._queue.clear()
         self._task = self._bell = None
 
@@ -438,10 +417,10 @@ class Reporter:
     def _body(self, events: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "events": events,
-            "platform": platform_name(),
+            "platform": platform.system() or "unknown",
             "sdk_version": self._sdk_version,
-            "session_id": self._session_id or f"sessionless-{self._process.uuid}",
-            "process_uuid": self._process.uuid,
+            "session_id": self._session_id or f"sessionless-{process_uuid()}",
+            "process_uuid": process_uuid(),
         }
 
     async def aclose(self, seconds: float = DRAIN_SECONDS) -> None:

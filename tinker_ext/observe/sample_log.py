@@ -1,4 +1,4 @@
-"""`SampleLog`: what a model said, written down so that `tinker-ext ui` can show it.
+"""`SampleLog`: what a model said, kept so that `tinker-ext ui` can show it.
 
 The file, ``samples.jsonl``, has one line a prompt and look: ``type`` (``sample``), ``time``,
 ``step``, ``checkpoint``, ``prompt_id`` (the same prompt has the same), ``prompt`` and
@@ -19,7 +19,7 @@ from typing import Any
 
 from tinker_ext import forks
 from tinker_ext.errors import ConfigurationError, InvalidInputError
-from tinker_ext.observe.run_log import FILE_SUFFIXES, encode
+from tinker_ext.runlog import FILE_SUFFIXES, encode
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.sampling import SampledSequence, SampleResponse
 
@@ -90,7 +90,7 @@ class SampleLog:
         step: int | None = None,
         checkpoint: Any = None,
     ) -> None:
-        """Write down what was sampled for a prompt.
+        """Record what was sampled for a prompt.
 
         A disk that is full is reported once and stops nothing.
 

@@ -20,7 +20,7 @@ from tinker_ext._transport.events import (
     RequestStarted,
     RetryScheduled,
 )
-from tinker_ext.observe.run_log import KINDS, RunLog
+from tinker_ext.runlog import KINDS, RunLog
 
 if TYPE_CHECKING:
     from tinker_ext.observe.watchers import WatchedCall

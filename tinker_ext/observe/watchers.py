@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any, Protocol
 
+import attrs
+
 import tinker_ext._statuses as statuses
 from tinker_ext._transport.events import Observers, OperationFinished, OperationStarted
 from tinker_ext.errors import APIStatusError, ClientClosedError, InvalidInputError
@@ -97,10 +99,8 @@ class Watchers:
         if self.ledger is None and not self.observers:
             return _NOBODY
         count = sum(count_tokens(datum.model_input) for datum in data)
-        if operation == "forward_backward":
-            tokens = Tokens(train=count)
-        else:
-            tokens = Tokens(prefill=count)
+        trains = operation == "forward_backward"
+        tokens = Tokens(train=count) if trains else Tokens(prefill=count)
         return self._begin(operation, target, tokens, count, len(data))
 
     def begin_sample(
@@ -126,46 +126,21 @@ class Watchers:
         return _Watched(self, number, operation, target, model, most, hold, tokens_in, datums)
 
 
+@attrs.define(eq=False)
 class _Watched(Watch):
     """A call somebody wants to know about."""
 
-    __slots__ = (
-        "_call",
-        "_context",
-        "_datums",
-        "_hold",
-        "_model",
-        "_most",
-        "_number",
-        "_operation",
-        "_target",
-        "_tokens_in",
-        "_watchers",
-    )
-
-    def __init__(
-        self,
-        watchers: Watchers,
-        number: int,
-        operation: str,
-        target: str,
-        model: str | None,
-        most: Tokens,
-        hold: Hold | None,
-        tokens_in: int,
-        datums: int,
-    ) -> None:
-        self._watchers = watchers
-        self._number = number
-        self._operation = operation
-        self._target = target
-        self._model = model
-        self._most = most
-        self._hold = hold
-        self._tokens_in = tokens_in
-        self._datums = datums
-        self._call: WatchedCall | None = None
-        self._context = contextvars.copy_context()
+    _watchers: Watchers
+    _number: int
+    _operation: str
+    _target: str
+    _model: str | None
+    _most: Tokens
+    _hold: Hold | None
+    _tokens_in: int
+    _datums: int
+    _call: WatchedCall | None = None
+    _context: contextvars.Context = attrs.field(init=False, factory=contextvars.copy_context)
 
     def follow(self, call: WatchedCall, future: Future[Any]) -> None:
         """Tell about the call when its future is done."""
@@ -194,13 +169,8 @@ class _Watched(Watch):
     def _tell(self, future: Future[Any]) -> None:
         call = self._call
         assert call is not None
-        failure: BaseException | None = None
-        value: Any = None
-        if future.cancelled():
-            failure = CancelledError()
-        else:
-            failure = future.exception()
-            value = future.result() if failure is None else None
+        failure = CancelledError() if future.cancelled() else future.exception()
+        value = future.result() if failure is None else None
         tokens_out = _tokens_out(value)
         used = self._used(call, failure, tokens_out)
         if self._hold is not None:

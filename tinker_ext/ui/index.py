@@ -21,7 +21,7 @@ import attrs
 import numpy as np
 import orjson
 
-from tinker_ext.observe.run_log import KINDS, VERSION
+from tinker_ext.runlog import KINDS, VERSION
 from tinker_ext.ui.reasons import SILENT_SECONDS, Why, explain, held_by
 
 FORMAT = 3

@@ -296,7 +296,7 @@ def test_a_continued_log_counts_on(tmp_path):
 
 def test_a_step_waits_for_the_losses_of_earlier_calls(tmp_path):
     """M34: a step's line has its own losses though results may be read out of order."""
-    from tinker_ext.observe.recording import Recorder
+    from tinker_ext.observe.run_log import RunLogObserver
     from tinker_ext.observe.waits import Waits
     from tinker_ext.runlog import Ledger
 
@@ -307,17 +307,17 @@ def test_a_step_waits_for_the_losses_of_earlier_calls(tmp_path):
         def call(self, fn, *args):
             pass
 
-    recorder = Recorder(RunLog(tmp_path), Ledger(), Waits(RunLog(tmp_path), Still(), {}))
+    writer = RunLogObserver(RunLog(tmp_path), Ledger(), Waits(RunLog(tmp_path), Still(), {}))
 
     def end(number, operation, loss=None):
-        recorder.notice(
+        writer.notice(
             OperationFinished(
                 number=number, operation=operation, target="m", seconds=1.0, loss=loss
             )
         )
 
     for number, operation in enumerate(["forward_backward", "optim_step"] * 2, 1):
-        recorder.notice(OperationStarted(number, operation, "m"))
+        writer.notice(OperationStarted(number, operation, "m"))
     end(2, "optim_step")
     end(3, "forward_backward", 30.0)
     assert not [line for line in read(tmp_path) if line["type"] == "step"]

@@ -14,9 +14,9 @@ from tinker_ext._transport.events import (
     RetryScheduled,
     describe,
 )
+from tinker_ext.auth import HOSTED_ORIGIN
 from tinker_ext.clients.service import is_wanted
 from tinker_ext.config import Config
-from tinker_ext.credentials import HOSTED_ORIGIN
 from tinker_ext.errors import (
     APIConnectionError,
     APIResponseValidationError,

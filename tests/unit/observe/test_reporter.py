@@ -12,7 +12,7 @@ from tinker_ext._transport import Lane
 from tinker_ext._transport.events import RetryScheduled, SessionEnded, SessionStarted
 from tinker_ext.core.loop import InlineRuntime
 from tinker_ext.errors import FeatureMissingError, error_for_status
-from tinker_ext.observe.reporter import BATCH_EVENTS, QUEUE_EVENTS, Reporter, current
+from tinker_ext.observe.reporter import BATCH_EVENTS, QUEUE_EVENTS, Reporter, process_uuid
 
 QUIET = RetryScheduled("asample", Lane.SAMPLE, 1, "503", 1.0, "backoff")
 LOUD = SessionEnded("s1", "errored", "ZeroDivisionError", 3.5)
@@ -67,7 +67,7 @@ def test_quiet_events_leave_together_after_ten_seconds():
     assert endpoint.indexes == list(range(7))
     first = endpoint.batches[0]
     assert first["session_id"] == "s1"
-    assert first["process_uuid"] == current().uuid
+    assert first["process_uuid"] == process_uuid()
     assert first["sdk_version"] == "1.2.3"
     assert first["events"][0]["event"] == "SESSION_START"
     assert len({event["event_id"] for event in first["events"]}) == 6
@@ -237,11 +237,11 @@ def test_a_forked_child_has_its_own_id_and_leaves_the_parents_events_to_it():
         reporter.notice(QUIET)
         said = said_by_child(
             lambda: reporter.notice(QUIET),
-            lambda: f"{current().uuid} {reporter.queued}",
+            lambda: f"{process_uuid()} {reporter.queued}",
         )
         assert reporter.queued == 2
         return said
 
     uuid, queued = run_virtual(scenario())
     assert queued == "1"
-    assert uuid != current().uuid
+    assert uuid != process_uuid()

@@ -89,8 +89,8 @@ def test_a_foreign_file_is_refused(tmp_path, content):
     """M20: a file of somebody else is neither read nor touched."""
     path = tmp_path / "mine.txt"
     path.write_bytes(content)
-    refused(path, "is no journal of tinker-ext")
-    refused(path, "is no journal of tinker-ext", repair=True)
+    refused(path, "is not a journal of tinker-ext")
+    refused(path, "is not a journal of tinker-ext", repair=True)
 
 
 def test_a_newer_version_is_refused(path):
@@ -248,7 +248,7 @@ def test_paths_that_cannot_be_used_say_why(tmp_path):
     unusable(tmp_path / "nowhere", "is a link to", "does not exist")
     unusable(tmp_path / "round", "symbolic link")
     unusable(tmp_path / "a\0b", "embedded null")  # "byte" or "character", by version
-    unusable(tmp_path / "pipe", "is no file")
+    unusable(tmp_path / "pipe", "is not a file")
     unusable(tmp_path / ("x" * 300), "too long")
     assert sorted(os.listdir(tmp_path)) == before
 
@@ -325,7 +325,7 @@ def test_fields_of_a_later_writer_are_passed_over(tmp_path):
     state = b'{"t":"state","next_step":3,"apply":1,"in_doubt":2,"kept":7,"mood":"good"}'
     path.write_bytes(line(json.dumps(HEAD).encode()) + line(state) + line(b'{"t":["x"]}'))
     journal = Journal(path)
-    assert (journal.state.next_step, journal.state.kept) == (3, {})
+    assert (journal.state.next_step, journal.state.requests) == (3, {})
     journal.close()
 
 

@@ -102,7 +102,7 @@ def test_without_the_model_a_run_goes_back_to_its_checkpoint(server, path):
         wanted = blob(server, calm.save("final"))
     first = make(server, path, save_every=2)
     train(first, 5, stop=3)
-    server.app.world.lose_session(first.journal.state.life.session_id)
+    server.app.world.lose_session(first.journal.state.model.session_id)
     with make(server, path) as run:
         assert run.next_step == 3
         train(run, 5)
@@ -118,7 +118,7 @@ def test_reattach_may_be_declined(server, path):
     with make(server, path, reattach=False) as run:
         assert list(run.steps(2)) == [0, 1]
         assert run.how == "restarted"
-    old = server.app.world.sessions[first.journal.state.life.session_id]
+    old = server.app.world.sessions[first.journal.state.model.session_id]
     assert old.status["reason"]["type"] == "interrupted"
 
 
@@ -261,7 +261,7 @@ def test_a_result_outlives_the_memory_of_the_server(server, path):
     next(first.steps(2))
     data = [datum(3), datum(5)]
     wanted = first.training.forward_backward(data, "cross_entropy").result(300)
-    for kept in first.journal.state.kept.values():
+    for kept in first.journal.state.requests.values():
         server.app.world.promises.expire(kept.request_id)
     abandon(first)
     with make(server, path) as run:
@@ -280,7 +280,7 @@ def test_a_large_result_that_is_gone_means_going_back(server, path, monkeypatch)
     first = make(server, path)
     next(first.steps(2))
     first.training.forward_backward([datum(3)], "cross_entropy").result(300)
-    for kept in first.journal.state.kept.values():
+    for kept in first.journal.state.requests.values():
         server.app.world.promises.expire(kept.request_id)
     abandon(first)
     with make(server, path) as run:

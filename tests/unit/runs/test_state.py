@@ -76,7 +76,7 @@ def test_a_step_moves_the_cursor(journal):
     do(journal, 2, "optim_step", {})
     journal.step_done(0, 3, {"cursor": 1})
     state = reopened(journal).state
-    assert (state.next_step, state.next_seq_id, state.notes, state.kept) == (
+    assert (state.next_step, state.next_seq_id, state.notes, state.requests) == (
         1,
         3,
         {"cursor": 1},
@@ -173,4 +173,4 @@ def test_other_settings_are_refused(journal):
 def test_unknown_kinds_of_records_are_passed_over(journal):
     """M20: a later writer of the same version may add notes of its own."""
     journal.file.append({"t": "weather", "wind": 3})
-    assert reopened(journal).state.life is not None
+    assert reopened(journal).state.model is not None
