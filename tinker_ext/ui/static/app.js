@@ -171,8 +171,9 @@ async function renderCurves(run, body) {
   if (!run.metrics.length) return show(body, empty("No step yet", "A curve begins with the first optim_step that succeeds."));
   if (!view.built) buildCurves(run, body, view);
   const ids = [run.id, ...[...state.chosen].filter((other) => other !== run.id)].slice(0, 8);
-  const points = Math.max(200, Math.round(main.clientWidth / 1.6));
-  const { lines: curves } = await ask("curves", { id: ids, metric: view.metric, x: view.x, low: view.low, high: view.high, points });
+  const points = Math.max(200, Math.round(main.clientWidth / 1.6)), others = [...body.querySelectorAll("[data-metric]")];
+  const [{ lines: curves }, { lines: rest }] = await Promise.all([ask("curves", { id: ids, metric: view.metric, x: view.x, low: view.low, high: view.high, points }),
+    ask("curves", { id: run.id, metric: others.map((other) => other.dataset.metric), points: 100 })]);
   if (!$("chart")) return;
   const many = new Set(curves.map((line) => line.id)).size < curves.length;
   const series = curves.map((line, at) => ({ name: many ? `${line.id} ${line.target.slice(-12)}` : line.id, tone: `c${at % 8}`, rows: line.rows }));
@@ -181,6 +182,8 @@ async function renderCurves(run, body) {
   view.redraw();
   show($("legend"), series.map((each) => key(each.tone, each.name)));
   $("whole").hidden = view.low === null;
+  for (const other of others)
+    lines(other.querySelector(".chart"), rest.filter((line) => line.metric === other.dataset.metric).map((line, at) => ({ ...line, tone: `c${at % 8}` })), { small: true, height: 110 });
 }
 
 function buildCurves(run, body, view) {
@@ -198,7 +201,9 @@ function buildCurves(run, body, view) {
       state.chosen.size > 0 && h("button", { onclick: () => { state.chosen.clear(); view.built = false; update(); } }, "Only this run"),
       h("span.grow"), h("label.small.muted", "smooth ", slider),
       h("button", { id: "whole", hidden: true, onclick: () => { view.low = view.high = null; update(); } }, "Whole curve (0)")),
-    h("div.chart", { id: "chart" }), h("div.row", { id: "legend" })));
+    h("div.chart", { id: "chart" }), h("div.row", { id: "legend" })),
+  h("div.multiples", run.metrics.filter((name) => name !== view.metric && name !== "cost").slice(0, 11).map((name) =>
+    h("button", { "data-metric": name, "data-focus": name, onclick: () => pick(name) }, h("b.small", name), h("div.chart")))));
 }
 
 function renderWaits(run, body) {

@@ -54,7 +54,7 @@ function range(values) {
   return [low - pad, high + pad];
 }
 
-// series: [{name, tone, rows: [[x, mean, low, high]]}]; options: {height, time, weight, limit, unit, label, zoom}
+// series: [{name, tone, rows: [[x, mean, low, high]]}]; options: {height, small, time, weight, limit, unit, label, zoom}
 export function lines(place, series, options = {}) {
   const { height = 300, limit, time, weight, unit = "" } = options, width = Math.max(220, place.clientWidth || 600);
   const left = 56, right = 16, top = 12, bottom = 26;
@@ -69,7 +69,7 @@ export function lines(place, series, options = {}) {
   const path = (rows, at) => rows.map((row, nth) => `${nth ? "L" : "M"}${X(row[0]).toFixed(1)} ${Y(row[at]).toFixed(1)}`).join("");
   const across = (kind, y) => svg("line", { class: kind, x1: left, x2: width - right, y1: Y(y), y2: Y(y) });
   const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": options.label || "curve" });
-  for (const y of ticks(y0, y1, 5)) root.append(across("grid", y), svg("text", { x: left - 8, y: Y(y) + 4, "text-anchor": "end" }, number(y)));
+  for (const y of ticks(y0, y1, options.small ? 3 : 5)) root.append(across("grid", y), svg("text", { x: left - 8, y: Y(y) + 4, "text-anchor": "end" }, number(y)));
   for (const x of ticks(x0, x1, Math.max(3, Math.floor(width / 130)), time))
     root.append(svg("text", { x: Math.min(X(x), width - right - (time ? 12 : 0)), y: height - 4, "text-anchor": "middle" }, time ? clock(x) : number(x)));
   for (const { tone, raw, rows } of drawn) {
@@ -80,7 +80,7 @@ export function lines(place, series, options = {}) {
   }
   if (limit !== undefined) root.append(across("limit", limit), svg("text", { x: left + 6, y: Y(limit) + 14 }, `budget ${number(limit)} ${unit}`));
   place.replaceChildren(root);
-  pointer(place, root, drawn, { left, right, top, bottom, width, height, x0, x1 }, options);
+  if (!options.small) pointer(place, root, drawn, { left, right, top, bottom, width, height, x0, x1 }, options);
 }
 
 function pointer(place, root, series, box, options) {
