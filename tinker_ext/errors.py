@@ -151,6 +151,8 @@ def describe_body(decoded: object) -> str:
         (only,) = decoded.values()
         decoded = only if isinstance(only, str) else decoded
     text = decoded if isinstance(decoded, str) else str(decoded)
+    if is_page(text):
+        text = " ".join(text.split())
     if len(text) <= _LONGEST_BODY_SHOWN:
         return text
     return f"{text[:_LONGEST_BODY_SHOWN]}… ({len(text)} characters)"

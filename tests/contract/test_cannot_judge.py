@@ -15,7 +15,7 @@ from tinker_ext.cli.doctor import command
 from tinker_ext.cli.examination import examine
 from tinker_ext.conform import CannotJudge, run
 from tinker_ext.conform.preflight import SECONDS, look
-from tinker_ext.errors import TinkerError
+from tinker_ext.errors import FeatureMissingError, TinkerError
 from tinker_ext.mock import Server, Settings
 
 
@@ -68,12 +68,36 @@ def banner(line, stop):
     line.sendall(b"Invalid SSH identification string.\r\n")
 
 
+def say(line, status, kind, text):
+    """Answer one request."""
+    line.recv(65536)
+    head = f"HTTP/1.1 {status} x\r\ncontent-type: {kind}\r\nconnection: close\r\n"
+    line.sendall(f"{head}content-length: {len(text)}\r\n\r\n{text}".encode())
+
+
 def page(line, stop):
     """Be some other web server."""
-    line.recv(65536)
-    text = b"<html>It works!</html>"
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n"
-    line.sendall(head + b"content-length: %d\r\n\r\n" % len(text) + text)
+    say(line, 200, "text/html", "<html>It works!</html>")
+
+
+def nginx(line, stop):
+    """Be a web server that has nothing at this place."""
+    say(line, 404, "text/html", "<html>\r\n<center><h1>404 Not Found</h1></center>\r\n</html>")
+
+
+def other_api(line, stop):
+    """Be an API of something else that takes any path."""
+    say(line, 200, "application/json", '{"hello": "world"}')
+
+
+def other_404(line, stop):
+    """Be an API of something else that refuses paths it does not know."""
+    say(line, 404, "application/json", '{"detail": "Not Found"}')
+
+
+def gateway(line, stop):
+    """Be a gateway whose server is down."""
+    say(line, 502, "text/html", "<html>\r\n<h1>502 Bad Gateway</h1>\r\n</html>")
 
 
 # What a server does → what doctor and conform say.
@@ -82,6 +106,10 @@ CASES = {
     drip: r"did not answer GET api/v1/healthz within 0\.5 s",
     banner: r"does not speak HTTP",
     page: r"is not a Tinker server: .* HTTP 200 \(text/html\) <html>It works!",
+    nginx: r"is not a Tinker server: .* HTTP 404 \(text/html\) <html> <center><h1>404 Not Found",
+    other_api: r'is not a Tinker server: .* HTTP 200 \(application/json\) {"hello": "world"}',
+    other_404: r'is not a Tinker server: .* HTTP 404 \(application/json\) {"detail": "Not Found"}',
+    gateway: r"the server behind it is down or unwell: .* HTTP 502 \(text/html\)",
 }
 # Seconds to wait where all of them pass; a busy machine may take any time for a real answer.
 WINDOWS = {mute: 0.5, drip: 0.5}
@@ -121,7 +149,11 @@ TO_CLIENTS = {
     mute: r"http://127.* has not answered: no complete reply within 0\.5 s",
     drip: r"http://127.* has not answered: no complete reply within 0\.5 s",
     banner: r"http://127.* has not answered: the reply is not well-formed HTTP",
-    page: r"text/html.*It works!.*not a Tinker server",
+    page: CASES[page],
+    nginx: CASES[nginx],
+    other_api: CASES[other_api],
+    other_404: CASES[other_404],
+    gateway: r"http://127.* has answered nothing else yet: Error code: 502 - <html> <h1>502 Bad",
     None: r"cannot connect to http://127",
 }
 
@@ -130,8 +162,9 @@ TO_CLIENTS = {
 @pytest.mark.parametrize("call", ["get_server_capabilities", "create_lora_training_client"])
 def test_clients_say_it_too(answer, call, monkeypatch):
     """F42, M47: at the first call, naming the server, after one short window."""
-    # What hangs up, or is not there, is tried until the window ends.
-    short = Timing(first_window=PATIENT if answer is page else WINDOWS.get(answer, 3.0))
+    # What hangs up, is unwell or is not there, is tried until the window ends.
+    window = PATIENT if "not a Tinker" in TO_CLIENTS[answer] else WINDOWS.get(answer, 3.0)
+    short = Timing(first_window=window)
     monkeypatch.setattr("tinker_ext._transport.connection.DEFAULT_TIMING", short)
     with contextlib.ExitStack() as stack:
         url = down() if answer is None else stack.enter_context(listening(answer))
@@ -140,6 +173,17 @@ def test_clients_say_it_too(answer, call, monkeypatch):
         with pytest.raises(TinkerError, match=TO_CLIENTS[answer]) as caught:
             getattr(service, call)(*([] if "get" in call else ["org/model"]))
     assert caught.value.hint
+    assert "\n" not in str(caught.value)
+
+
+def test_a_server_that_lacks_something_is_not_mistaken():
+    """M28: what a Tinker server of few endpoints lacks is named as before."""
+    with Server(Settings(era="0.4.1", without=["training_runs"])) as server:
+        config = Config(base_url=server.url, api_key="tml-test")
+        with ServiceClient(config=config) as service:
+            rest = service.create_rest_client()
+            with pytest.raises(FeatureMissingError, match="has no list of training runs"):
+                rest.list_training_runs().result()
 
 
 def test_a_client_of_a_server_of_neither_wire():

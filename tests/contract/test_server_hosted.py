@@ -106,6 +106,19 @@ def test_a_taken_checkpoint_name_is_409_at_once():
     run(scenario, profile())
 
 
+@pytest.mark.parametrize("path", ["save_weights", "save_weights_for_sampler"])
+def test_lifetimes_begin_at_one_hour(path):
+    """F34, M47 ttl_floor: by tinker-cookbook pull request 603, 300 s is a 400 and 3600 s is not."""
+
+    async def scenario(raw):
+        model = await raw.model()
+        body = {"model_id": model, "path": "a", "seq_id": 1}
+        assert (await raw.send("POST", path, {**body, "ttl_seconds": 300})).status_code == 400
+        assert (await raw.send("POST", path, {**body, "ttl_seconds": 3600})).status_code == 202
+
+    run(scenario, profile())
+
+
 def test_sessions_are_capped_and_given_back():
     """F34, M47 session_cap: 429 with Retry-After; a finished session makes room."""
 
@@ -170,6 +183,7 @@ def test_every_rule_has_a_source_and_a_setting():
         "load_first",
         "rank_cap",
         "taken_name",
+        "ttl_floor",
         "session_cap",
         "lora_cap",
         "strict_fields",

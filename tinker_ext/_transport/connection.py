@@ -57,6 +57,9 @@ log = logging.getLogger("tinker_ext")
 COMPLAIN_SECONDS = 10.0
 """A call that fails for longer is worth a line in the log, and the next line comes no sooner."""
 
+LAST_SECONDS = 1.0
+"""Time for an attempt that is the last one at a server that has never answered."""
+
 _answered: set[str] = set()
 """Servers that have answered this process at least once."""
 
@@ -288,6 +291,8 @@ class Connection:
             hint=_UNSAFE_HINT if attempts.verdict == Fail("unsafe") else None,
         )
         failure.in_doubt = attempts.in_doubt
+        if self.base_url not in _answered:
+            failure.message = f"{self.base_url} has answered nothing else yet: {failure.message}"
         raise failure
 
     async def aclose(self) -> None:
@@ -327,14 +332,18 @@ class Connection:
                 if self._closed:
                     raise ClientClosedError("this connection is closed")
                 target = encode_target(self._base_path + call.path)
-                end = min(attempts.deadline, attempts.give_up_by)
                 attempts.sent = True
+                end = min(attempts.deadline, attempts.give_up_by)
+                if earlier:  # the last one may have begun just before the first window ends
+                    end = max(end, min(attempts.deadline, started + LAST_SECONDS))
                 raw = await pool.send(call, target, headers, end)
                 if raw[0] in statuses.REDIRECTS and not call.redirect_is_answer:
                     raw = await self._follow(pool, call, target, headers, raw, end)
                 status, fields, content = self._headers.receive(raw)
-                _answered.add(self.base_url)
-                attempts.give_up_by = math.inf
+                if status not in statuses.FAILED or "retry-after" in fields:
+                    # A gateway answers 5xx for a server that is down.
+                    _answered.add(self.base_url)
+                    attempts.give_up_by = math.inf
                 if "x-deprecation-note" in fields:
                     self._notes.read(fields)
                 reply = Reply(status, fields, content, loop.time() - started)

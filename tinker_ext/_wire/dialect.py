@@ -77,6 +77,12 @@ def read_config(reply: Mapping[str, Any]) -> ClientConfigResponse:
 _FLAGS: Final = [field for field in attrs.fields(ClientConfigResponse) if field.init]
 _ERA_FIELDS: Final = {field.name for field in _FLAGS} - {"pjwt_auth_enabled"}
 
+
+def is_config(reply: Mapping[str, Any]) -> bool:
+    """Whether this is a client/config reply at all, and not a JSON object of another service."""
+    return any(field.name in reply for field in _FLAGS)
+
+
 # Names of the embedded server's profiles for what Seq describes.
 _SEQ_NAMES: Final = {**{seq.value: seq for seq in Seq}, "gap": Seq.ORDER}
 

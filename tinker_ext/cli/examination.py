@@ -343,7 +343,9 @@ def dialect(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Findin
         TinkerError,
     )
 
-    settings = Config.from_env(env, base_url=url, retry_window=timeout, request_timeout=timeout)
+    settings = Config.from_env(
+        env, base_url=url, retry_window=timeout, request_timeout=timeout, retry_attempts=1
+    )
     try:
         with ServiceClient(base_url=url, config=settings) as service:
             models = service.get_server_capabilities().supported_models
@@ -358,7 +360,7 @@ def dialect(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Findin
     except TinkerError as error:
         yield Finding("access", "fail", str(error.message), error.hint or
                       "run the command again with --debug")  # fmt: skip
-        return
+        raise _Stop from None
     yield Finding("access", "ok", f"the server lets you in and offers {len(models)} models")
     how = {"file": f"from {settings.dialect_file}"}
     text = f"{spoken.wire} bodies ({how.get(spoken.chosen_by, spoken.chosen_by)})"

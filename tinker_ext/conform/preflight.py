@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 import attrs
 import httpx
 
+from tinker_ext.core.server import foreign
+
 SECONDS = 4.0
 """Time for each of the two requests, so that the verdict is there within ten seconds."""
 
@@ -102,10 +104,9 @@ async def _look(
         )
     models = _models(listed)
     if models is None:
-        raise CannotJudge(
-            f"{url} answers, but is not a Tinker server: GET api/v1/get_server_capabilities gave "
-            f"HTTP {listed.status_code} {_shown(listed)}. The base URL ends before /api/v1."
-        )
+        said = foreign(url, listed.status_code, listed.headers, listed.content)
+        where = "" if listed.status_code >= 500 else " The base URL ends before /api/v1."
+        raise CannotJudge(said + where)
     return Look(health.status_code, models, health.headers.get("date"))
 
 
@@ -133,12 +134,6 @@ def _models(reply: httpx.Response) -> tuple[str, ...] | None:
         return None
     listed = value["supported_models"] or []
     return tuple(str(m.get("model_name")) for m in listed if isinstance(m, dict))
-
-
-def _shown(reply: httpx.Response) -> str:
-    kind = reply.headers.get("content-type", "no content type").partition(";")[0]
-    text = " ".join(reply.text.split())
-    return f"({kind}) {text[:80]}".strip()
 
 
 def _reason(error: Exception) -> str:

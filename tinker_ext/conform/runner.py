@@ -108,7 +108,10 @@ def run(
         if urlsplit(url).scheme in ("http", "https") and "transport" not in client:
             headers = {"X-API-Key": api_key or os.environ.get("TINKER_API_KEY") or "tml-conform"}
             look(url, {**config.extra_headers(), **headers})
-        facts = _facts(subject.service)
+        try:
+            facts = _facts(subject.service)
+        except APIConnectionError as error:
+            raise CannotJudge(str(error)) from None
         if any(check.name.partition(".")[0] in _TRAINING for check in chosen):
             _check_wires(subject)
         results = []
@@ -152,6 +155,9 @@ def _check_wires(subject: Subject) -> None:
     try:
         with subject.raw_model() as model:
             refused = model.refusals()
+    except APIConnectionError as error:
+        # Else every check would wait as long as this one did.
+        raise CannotJudge(str(error)) from None
     except (Absent, TinkerError):
         return  # each check will say what is wrong
     except (Failed, Unjudged) as failure:

@@ -121,6 +121,7 @@ class Server:
             config.stall_warning_period, config.queue_log_period, self.observers
         )
         self.wire_confirmed = False
+        self._is_one = False
         self._credentials = _SwitchableCredentials(credentials)
         self._headers = (*config.extra_headers().items(), *headers)
         self._transport = transport
@@ -202,6 +203,8 @@ class Server:
         )
         if said is None:
             chosen = chosen.without(op.name)
+        elif dialects.is_config(said):
+            self._is_one = True
         self.wire_confirmed = chosen.chosen_by != "probe"
         if self.config.response_bytes_in_flight == _RESPONSE_BYTES:
             self.response_bytes.resize(chosen.config.inflight_response_bytes_semaphore_size)
@@ -302,15 +305,43 @@ class Server:
             FeatureMissingError: The server has no such endpoint.
             APIError: Whatever else went wrong.
         """
-        reply = await self.send(
-            op,
-            prepare(op, arguments),
-            headers=headers,
-            deadline=deadline,
-            idempotency_key=idempotency_key,
-            pending=None if pending is None else lambda reply: pending(self.read(op, reply)),
-        )
-        return self.read(op, reply)
+        prepared = prepare(op, arguments)
+        try:
+            reply = await self.send(
+                op,
+                prepared,
+                headers=headers,
+                deadline=deadline,
+                idempotency_key=idempotency_key,
+                pending=None if pending is None else lambda reply: pending(self.read(op, reply)),
+            )
+            value = self.read(op, reply)
+        except (FeatureMissingError, NotFoundError, APIResponseValidationError) as error:
+            await self._check_it_is_one(error)
+            raise
+        self._is_one = True
+        return value
+
+    async def _check_it_is_one(self, error: Exception) -> None:
+        """After a failure that any web server gives, ask once whether this is a Tinker server.
+
+        Raises:
+            APIResponseValidationError: It is not one.
+        """
+        if self._is_one:
+            return
+        op = api.GET_SERVER_CAPABILITIES
+        call = Call(op.name, op.method, op.prepare().path, lane=op.lane, timeout=_LOOK_SECONDS)
+        try:
+            reply = await self.connection.once(call)
+        except APIError:
+            return
+        try:
+            self._is_one = reply.status in statuses.CREDENTIAL_REFUSED or bool(self.read(op, reply))
+        except APIResponseValidationError as unread:
+            unread.message = foreign(self.base_url, reply.status, reply.headers, reply.content)
+            unread.hint = "Check base_url: it ends before /api/v1."
+            raise unread from error
 
     async def send(
         self,
@@ -390,6 +421,20 @@ class Server:
 
 
 _USUAL_SECONDS = 60.0
+_LOOK_SECONDS = 3.0
+
+
+def foreign(base_url: str, status: int, headers: Mapping[str, str], content: bytes) -> str:
+    """The sentence about a server whose list of capabilities is not one."""
+    kind = headers.get("content-type", "no content type").partition(";")[0]
+    text = " ".join(content[:500].decode("utf-8", "replace").split())[:80]
+    down = status in statuses.FAILED
+    what = "the server behind it is down or unwell" if down else "it is not a Tinker server"
+    return (
+        f"{base_url} answers, but {what}: GET api/v1/get_server_capabilities gave "
+        f"HTTP {status} ({kind}) {text}".rstrip()
+        + "."
+    )
 
 
 def prepare(op: Operation[Any, Any], arguments: Mapping[str, Any]) -> Prepared:
@@ -457,4 +502,4 @@ def is_missing_endpoint(error: APIStatusError) -> bool:
     return not isinstance(body, str) or body.strip() in ("", "Not Found")
 
 
-__all__ = ["SDK_VERSION", "Server", "is_missing_endpoint", "prepare", "unreadable"]
+__all__ = ["SDK_VERSION", "Server", "foreign", "is_missing_endpoint", "prepare", "unreadable"]

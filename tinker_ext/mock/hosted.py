@@ -49,6 +49,11 @@ RULES = (
         f"{COOKBOOK}/pull/59 (traceback, 2025-10-30)",
     ),
     Rule(
+        "ttl_floor",
+        "a checkpoint lifetime below one hour (ttl_seconds < 3600) is 400",
+        f"{COOKBOOK}/pull/603 (2026-04-04); the upper bound of ten years is ours",
+    ),
+    Rule(
         "session_cap",
         "about 50 live sessions of one account; the number is as reported, the status (429 with "
         "Retry-After) is ours",

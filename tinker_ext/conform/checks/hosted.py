@@ -15,6 +15,7 @@ from tinker_ext.conform.subject import SEED, Subject
 HUGE_RANK = 100_000
 MANY = 60
 """Sessions, or models, that are made in search of a cap; the known ones are about 50."""
+HOUR = 3600
 SECONDS = 20.0
 """Time to make models in; on a slow server the search ends before the cap."""
 
@@ -30,8 +31,8 @@ def _load(subject: Subject, model: RawModel, path: str) -> Answer:
     return subject.call("POST", "load_weights", body)
 
 
-def _save(subject: Subject, model: RawModel, name: str) -> Answer:
-    body = {"model_id": model.model_id, "path": name, "seq_id": model.next_seq()}
+def _save(subject: Subject, model: RawModel, name: str, **more: object) -> Answer:
+    body = {"model_id": model.model_id, "path": name, "seq_id": model.next_seq(), **more}
     return subject.call("POST", "save_weights", body)
 
 
@@ -84,6 +85,22 @@ def taken_name(subject: Subject) -> str:
             absent(f"saving under a taken name {how}; the hosted service answers 409 at once")
     expect(answer.status == 409, f"saving under a taken name: {answer}")
     return "refused with 409"
+
+
+@check("hosted.ttl_floor", "refuses a checkpoint lifetime below one hour at the call")
+def ttl_floor(subject: Subject) -> str:
+    """Tinker-cookbook pull request 603 had to raise 300 seconds to 3600."""
+    with subject.raw_model() as model:
+        allowed = _save(subject, model, "conform-ttl-hour", ttl_seconds=HOUR)
+        if not allowed.ok:
+            absent(f"no lifetimes of checkpoints: {allowed}")
+        subject.poll(allowed.request_id())
+        answer = _save(subject, model, "conform-ttl-short", ttl_seconds=HOUR // 12)
+        if answer.ok:
+            subject.poll(answer.request_id())
+            absent("a lifetime of 5 minutes is accepted; the hosted service answers 400")
+    expect(400 <= answer.status < 500, f"a lifetime of 5 minutes: {answer}")
+    return f"refused with {answer.status}"
 
 
 @check("hosted.strict_fields", "refuses unknown fields with 422")
