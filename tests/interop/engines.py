@@ -34,7 +34,7 @@ class Traits:
         model: Whether its trainer computes a language model.
         sampler: Whether its sampler does.
         falls: By how much the loss falls in eight steps, at least.
-        seeded: Whether the same seed of an adapter gives the same numbers again.
+        counted_by: How its optimizer steps are counted, one of `scenario.COUNTED_BY`.
         older: Whether this is the older SkyRL package, which lacks more.
         engine: Packages whose versions are written down.
         headers: What its users send beside the key.
@@ -46,7 +46,7 @@ class Traits:
     model: bool = True
     sampler: bool = True
     falls: float = 0.05
-    seeded: bool = True
+    counted_by: str = "seed"
     older: bool = False
     engine: tuple[str, ...] = ("torch", "transformers")
     headers: Mapping[str, str] = attrs.field(factory=dict)
@@ -58,11 +58,13 @@ TRAITS = {
     "skyrl-tx": Traits(
         "skyrl-tx-0.3.0", falls=0.5, older=True, engine=("jax", "flax", "transformers")
     ),
-    "tuft": Traits("tuft-0.2.2", wire="proto", model=False, sampler=False, falls=0.0, seeded=False),
+    "tuft": Traits(
+        "tuft-0.2.2", wire="proto", model=False, sampler=False, falls=0.0, counted_by="metric"
+    ),
     "twinkle": Traits(
         "twinkle-kit-0.5.1",
         sampler=False,
-        seeded=False,
+        counted_by="state",
         headers={"Authorization": f"Bearer {KEY}"},
         names_both=True,
     ),

@@ -44,6 +44,13 @@ DEADLINE = 90.0
 WAIT = 10.0
 """Seconds within which a call ends after its answer was lost, or after a refusal."""
 
+COUNTED_BY = {
+    "seed": "the model's numbers, from its seed",
+    "state": "the model's numbers, from a saved state",
+    "metric": "the server's own step:max",
+}
+"""How the optimizer steps a model has really taken are known; never by what was sent."""
+
 
 @attrs.define
 class Step:
@@ -84,6 +91,8 @@ class Scenario:
         self.state = ""
         self.sampler_path = ""
         self.trajectory: list[Any] = []
+        self.start = ""
+        self.taken = 0
 
     def _service(self, **options: Any) -> ServiceClient:
         """A client that gives up a call after a while, so that one that hangs ends nothing else."""
@@ -374,19 +383,21 @@ class Scenario:
                 lambda: client.forward([datum(1), datum(1)], "cross_entropy").result(),
             )
             assert later == "works", later
-            steps = self._steps(transport, client)
+            steps = self._steps(client)
             assert steps == (1 if step == "works" else 0) or step != "works", (steps, step)
             assert steps <= 1, steps
-        return f"forward_backward {first}, optim_step {step}; {steps} step; {transport.told()}"
+        return (
+            f"forward_backward {first}, optim_step {step}; {self._told(steps)}; {transport.told()}"
+        )
 
     def lost_optim_step(self) -> str:
         """M20, M46: the answer to an optim_step is lost; one step is taken, never two."""
         with self._losing("optim_step") as (transport, _, client):
             client.forward_backward([datum(1), datum(2)], "cross_entropy").result()
             step = self._ends(transport, lambda: client.optim_step(RATE).result())
-            steps = self._steps(transport, client)
+            steps = self._steps(client)
             assert steps == 1, f"{steps} steps where one was asked for"
-        return f"optim_step {step}; {steps} step; {transport.told()}"
+        return f"optim_step {step}; {self._told(steps)}; {transport.told()}"
 
     def lost_save(self) -> str:
         """M20, M46: the answer to a save is lost; the client goes on."""
@@ -394,9 +405,9 @@ class Scenario:
             saved = self._ends(transport, lambda: client.save_state("lost").result())
             client.forward_backward([datum(1), datum(2)], "cross_entropy").result()
             client.optim_step(RATE).result()
-            steps = self._steps(transport, client)
+            steps = self._steps(client)
             assert steps == 1, f"{steps} steps where one was asked for"
-        return f"save {saved}; {steps} step; {transport.told()}"
+        return f"save {saved}; {self._told(steps)}; {transport.told()}"
 
     def lost_sample(self) -> str:
         """M22, M46: the answer to a sample is lost; it is drawn again."""
@@ -415,23 +426,39 @@ class Scenario:
     @contextlib.contextmanager
     def _losing(self, path: str) -> Iterator[tuple[LosesOneAnswer, ServiceClient, TrainingClient]]:
         """A new client of a new model whose first answer for one path is lost."""
-        if self.traits.seeded and not self.trajectory:
+        if self.traits.counted_by != "metric" and not self.trajectory:
             self.trajectory = self._reference()
         transport = LosesOneAnswer(path)
         with self._service(transport=transport) as service:
-            client = service.create_lora_training_client(self.model, rank=8, seed=7)
+            client = self._fresh(service)
+            if self.traits.counted_by == "metric":
+                self.taken = self._steps_of_server()
             yield transport, service, client
             assert transport.lost_at is not None, f"no answer for {path} was lost"
 
+    def _fresh(self, service: ServiceClient) -> TrainingClient:
+        """A model that stands where the reference began."""
+        if self.traits.counted_by == "state":
+            return service.create_training_client_from_state_with_optimizer(self.start)
+        return service.create_lora_training_client(self.model, rank=8, seed=7)
+
     def _reference(self) -> list[Any]:
         """Where the same model stands after no, one and two steps that nobody disturbed."""
-        client = self.service.create_lora_training_client(self.model, rank=8, seed=7)
+        if self.traits.counted_by == "state":
+            first = self.service.create_lora_training_client(self.model, rank=8, seed=7)
+            self.start = first.save_state("start").result().path
+        client = self._fresh(self.service)
         found = [logprobs(client, 1)]
         for _ in range(2):
             client.forward_backward([datum(1), datum(2)], "cross_entropy").result()
             client.optim_step(RATE).result()
             found.append(logprobs(client, 1))
         return found
+
+    def _steps_of_server(self) -> int:
+        """The server's own count of optimizer steps, of all its models."""
+        output = self.client.forward([datum(1), datum(1)], "cross_entropy").result()
+        return int(output.metrics["step:max"])
 
     def _ends(self, transport: LosesOneAnswer, act: Callable[[], object]) -> str:
         """Whether a call works or which error it ends with; no longer than 10 s after the loss."""
@@ -442,18 +469,17 @@ class Scenario:
         transport.longest = max(transport.longest, since)
         return found
 
-    def _steps(self, transport: LosesOneAnswer, client: TrainingClient) -> int:
-        """How many optimizer steps the model has taken.
-
-        By its numbers where a seed repeats them; else by the optim_steps that reached the server,
-        which is the same where none is deduplicated.
-        """
-        if not self.traits.seeded:
-            return transport.delivered["optim_step"] - transport.refused["optim_step"]
+    def _steps(self, client: TrainingClient) -> int:
+        """How many optimizer steps the model has taken, by `COUNTED_BY`."""
+        if self.traits.counted_by == "metric":
+            return self._steps_of_server() - self.taken
         here = logprobs(client, 1)
         apart = [float(abs(here - there).max()) for there in self.trajectory]
         assert min(apart) < 1e-3, f"the model is nowhere on its trajectory: {apart}"
         return apart.index(min(apart))
+
+    def _told(self, steps: int) -> str:
+        return f"{steps} step by {COUNTED_BY[self.traits.counted_by]}"
 
     def close(self) -> str:
         """M21: the session ends, also where the server has no endpoint for it."""
