@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import socket
 import sys
 import types
 
@@ -499,7 +500,25 @@ def test_conform(tell, show, server):
         code, out, _ = show("conform", wrong.url, "--only", "service.capabilities")
     assert code == 1
     assert "FAIL" in out
-    assert show("conform", server.url, "--only", "nonsense")[0] == 1
+    code, _, said = show("conform", server.url, "--only", "nonsense")
+    assert code == 2  # 1 says that the server is wrong
+    assert "groups: adam" in said
+
+
+def test_conform_of_a_server_that_is_down(show, tmp_path):
+    """M47: exit code 3, one sentence, and reports that say so; no dialect is remembered."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    junit, dialect = tmp_path / "report.xml", tmp_path / "dialect.json"
+    files = ("--junit", str(junit), "--remember", str(dialect))
+    code, out, said = show("conform", url, "--json", *files)
+    assert code == 3
+    assert said.strip() == f"Cannot judge: {url} cannot be reached: All connection attempts failed."
+    assert json.loads(out)["counts"] == {"pass": 0, "fail": 0, "absent": 0, "unjudged": 1}
+    assert "cannot be reached" in junit.read_text()
+    assert not dialect.exists()
+    assert show("conform", url)[:2] == (3, "")
 
 
 def test_watch_a_run_id(trained, tell, show):

@@ -89,9 +89,8 @@ def command(
     The exit code is 0 when nothing failed, 1 when a check failed, and 3 when the server could not
     be judged: it is down, too slow, not a Tinker server, or its model is a stand-in.
     """
-    from tinker_ext.conform import CannotJudge, names, run, to_junit
+    from tinker_ext.conform import CannotJudge, Report, names, run, to_junit
     from tinker_ext.conform.dialect_file import write
-    from tinker_ext.conform.report import EXIT_UNJUDGED
     from tinker_ext.errors import UnknownKeyError
 
     screen = screen_of(context)
@@ -108,18 +107,20 @@ def command(
         try:
             report = run(url, only or None, base_model=model, wire=wire, on_result=on_result)
         except UnknownKeyError as error:
-            raise CommandError(
-                str(error), "`tinker-ext conform --list` shows the checks."
+            # 1 would say that the server failed.
+            raise click.UsageError(
+                f"{error} `tinker-ext conform --list` shows the checks."
             ) from None
         except CannotJudge as reason:
             click.echo(f"Cannot judge: {reason}", err=True)
-            return EXIT_UNJUDGED
+            report = Report.without_judgement(url, str(reason))
+            remember = None
     if junit is not None:
         junit.write_text(to_junit(report), encoding="utf-8")
     if remember is not None:
         write(report, remember)
     if screen.is_json:
         screen.json(report.to_dict())
-    else:
+    elif report.facts:
         print(report.to_text())
     return report.exit_code

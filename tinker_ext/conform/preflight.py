@@ -18,8 +18,8 @@ import httpx
 
 from tinker_ext.core.server import foreign
 
-SECONDS = 4.0
-"""Time for each of the two requests, so that the verdict is there within ten seconds."""
+SECONDS = 8.0
+"""Time for both requests, so that the verdict is there within ten seconds."""
 
 
 class CannotJudge(Exception):
@@ -53,7 +53,7 @@ def look(
     Args:
         url: Base URL of the server.
         headers: Credentials and the like.
-        seconds: Time for each of the two requests, from name to last byte; 4 by default.
+        seconds: Time for both requests, from name to last byte; 8 by default.
         needs_access: Whether a refused key is a reason to stop; else the models stay unknown.
 
     Raises:
@@ -94,8 +94,9 @@ async def _look(
     url: str, headers: Mapping[str, str] | None, seconds: float, needs_access: bool
 ) -> Look:
     async with httpx.AsyncClient(headers=dict(headers or {}), timeout=seconds) as http:
-        health = await _get(http, url, "healthz", seconds)
-        listed = await _get(http, url, "get_server_capabilities", seconds)
+        end = asyncio.get_running_loop().time() + seconds
+        health = await _get(http, url, "healthz", seconds, end)
+        listed = await _get(http, url, "get_server_capabilities", seconds, end)
     if listed.status_code in (401, 403):
         if not needs_access:
             return Look(health.status_code, (), health.headers.get("date"))
@@ -110,9 +111,11 @@ async def _look(
     return Look(health.status_code, models, health.headers.get("date"))
 
 
-async def _get(http: httpx.AsyncClient, url: str, path: str, seconds: float) -> httpx.Response:
+async def _get(
+    http: httpx.AsyncClient, url: str, path: str, seconds: float, end: float
+) -> httpx.Response:
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout_at(end):
             return await http.get(f"{url}/api/v1/{path}")
     except (TimeoutError, httpx.TimeoutException):
         raise CannotJudge(f"{url} did not answer GET api/v1/{path} within {seconds:g} s.") from None

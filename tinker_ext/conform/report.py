@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 import attrs
+
+from tinker_ext._version import __version__
 
 PASS: Final = "pass"
 FAIL: Final = "fail"
@@ -66,6 +69,13 @@ class Report:
     date: str
     client: str
     results: tuple[Result, ...]
+
+    @classmethod
+    def without_judgement(cls, server: str, reason: str) -> Self:
+        """The report about a server that could not be judged, so that programs find it said."""
+        result = Result("service.judged", "is there to be judged", UNJUDGED, reason)
+        today = datetime.now(UTC).date().isoformat()
+        return cls(server, {}, today, __version__, (result,))
 
     @property
     def ok(self) -> bool:
