@@ -53,6 +53,18 @@ def test_members_waits_and_spend_as_json(fleet, place, capsys):
     assert members[fleet[1].id]["waiting"] == "server"
 
 
+def test_what_was_refused_waits_and_is_not_in_flight(place, capsys):
+    """M49: a fleet never shows more in flight than its limit because requests were refused."""
+    member = Member(place, Work(in_flight=30, queued=5, refused=12), ("http://server", "f"))
+    member.join()
+    try:
+        assert run(["--format", "json", "fleet", place]) == 0
+        (about,) = json.loads(capsys.readouterr().out)["fleets"]
+        assert (about["in_flight"], about["queued"]) == (18, 17)
+    finally:
+        member.leave()
+
+
 def test_a_table_for_people(fleet, place, capsys, monkeypatch):
     """M49: one look; TINKER_EXT_FLEET names the store."""
     monkeypatch.setenv("TINKER_EXT_FLEET", place)

@@ -87,6 +87,9 @@ def described(record: FleetRecord) -> dict[str, Any]:
             "permits": member["lease"],
             "seen_seconds": round(member["age"], 3),
             **{key: value for key, value in member.items() if key not in _INTERNAL},
+            # Those that were refused wait for a permit again.
+            "in_flight": member["active"],
+            "queued": member["queued"] + member["in_flight"] - member["active"],
             "waiting_seconds": round(member["waiting_seconds"] + member["age"], 3),
             "spend": record.spend.get(member["id"]),
         }
