@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PATIENCE = 120_000
+"""Milliseconds after which something is not coming; a busy machine is slow."""
 HOW = (
     "No Chromium was found. Install one: `apt-get install chromium`, or "
     "`python -m playwright install --with-deps chromium` where that host is reachable; or name it "
@@ -31,7 +33,8 @@ def browser():
             pytest.fail(HOW)
         # Chromium refuses its sandbox to root; the pages are our own.
         rights = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-        started = playwright.chromium.launch(executable_path=place, args=rights)
+        started = playwright.chromium.launch(executable_path=place, args=rights, timeout=PATIENCE)
+        expect.set_options(timeout=PATIENCE)
         yield started
         started.close()
 
@@ -52,7 +55,7 @@ def ui(tmp_path):
         yield json.loads(text)["url"], folder
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(300)
         process.stdout.close()
 
 
@@ -61,6 +64,7 @@ def page(browser, ui, request, shots):
     """A page that must not complain, open windows or ask any other host."""
     options = getattr(request, "param", {"viewport": {"width": 1280, "height": 860}})
     context = browser.new_context(**options)
+    context.set_default_timeout(PATIENCE)
     opened = context.new_page()
     complaints, hosts = [], set()
 
