@@ -287,3 +287,36 @@ def test_idle_client_does_not_grow_its_limit() -> None:
     for _ in range(1000):
         limit.accepted(in_flight=3)
     assert limit.value == 64
+
+
+def test_a_slot_that_comes_with_the_cancellation_is_given_back_once():
+    """M19 M23: cancelled at the moment of the hand-over, a waiter leaves neither more nor less."""
+
+    async def scenario():
+        queue = FairQueue(1)
+        await queue.acquire()
+        waiter = asyncio.create_task(queue.acquire())
+        await asyncio.sleep(0)
+        queue.release()
+        waiter.cancel()
+        await asyncio.gather(waiter, return_exceptions=True)
+        assert (queue.held, queue.waiting) == (0, 0)
+        assert [queue.try_acquire(), queue.try_acquire()] == [True, False]
+
+    asyncio.run(scenario())
+
+
+def test_bytes_that_come_with_the_cancellation_are_given_back_once():
+    """M19 M23: the same for a budget of bytes."""
+
+    async def scenario():
+        budget = ByteBudget(10)
+        await budget.acquire(20)
+        waiter = asyncio.create_task(budget.acquire(5))
+        await asyncio.sleep(0)
+        budget.release(20)
+        waiter.cancel()
+        await asyncio.gather(waiter, return_exceptions=True)
+        assert budget.left == 10
+
+    asyncio.run(scenario())

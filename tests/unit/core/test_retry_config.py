@@ -191,6 +191,16 @@ def test_the_exceptions_may_be_more():
     assert numbers == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("category", "posts"), [("server", 2), ("user", 1), ("unknown", 1)])
+def test_a_sample_the_server_failed_on_is_submitted_anew(category, posts):
+    """F37: by default, as with the official SDK; what the request itself did wrong is told."""
+    failed = (200, {"error": "out of luck", "category": category})
+    server = failing(failed, operation="retrieve_future")
+    ends, _ = sampled(server, None)
+    assert isinstance(ends[0], RequestFailedError) is (posts == 1)
+    assert server.counts["asample"] == posts
+
+
 def test_a_mistake_is_never_retried():
     """M24: 400 is raised whatever the client's patience."""
     ends, _ = sampled(failing((400, {"detail": "bad"})), RetryConfig())

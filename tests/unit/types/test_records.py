@@ -173,3 +173,9 @@ def test_a_batch_is_a_list(data):
     """M30: a wrong value is a ValueError."""
     with pytest.raises(InvalidInputError, match="list of Datum"):
         types.ForwardBackwardInput(data=data, loss_fn="cross_entropy")
+
+
+def test_an_unknown_key_is_an_error_that_names_the_known_ones():
+    """M14: `from_dict` takes the keys of the document."""
+    with pytest.raises(InvalidInputError, match=r"no field 'lr'; it has .*learning_rate"):
+        types.AdamParams.from_dict({"lr": 1e-3})

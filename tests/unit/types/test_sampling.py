@@ -154,3 +154,12 @@ def test_value_semantics():
     assert again != SampleResponse(sequences=[sequence(stop_reason="stop")])
     assert sequence() != sequence(tokens_np=np.array([4, 6]))
     assert "s-1" in repr(response)
+
+
+def test_tables_with_missing_numbers_compare():
+    """M2: two readings of one reply are equal, NaN in them or not."""
+    ids = np.array([[1, 2]])
+    one, same = (TopkLogprobs(ids, np.array([[-0.5, np.nan]])) for _ in range(2))
+    assert one == same
+    assert one != TopkLogprobs(ids, np.array([[-0.5, -1.0]]))
+    assert one != TopkLogprobs(ids + 1, one.logprobs)

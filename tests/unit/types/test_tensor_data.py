@@ -258,3 +258,12 @@ def test_pickles_of_earlier_releases():
     """M8: the state of a pickle is what it was."""
     state = TensorData(data=[1, 2], dtype="int64", shape=[2]).__getstate__()
     assert sorted(state) == ["_list", "_shape", "array", "col", "crow", "dtype"]
+
+
+def test_zeros_are_left_out_of_a_sparse_tensor_by_default():
+    """M8: `from_torch_sparse` without a pad value leaves out zeros."""
+    dense = np.zeros((3, 50), np.float32)
+    dense[1, 7] = 1.0
+    sparse = TensorData.from_torch_sparse(dense)
+    assert (sparse.sparse_col_indices, sparse.data) == ([7], [1.0])
+    np.testing.assert_array_equal(sparse.to_numpy(), dense)
