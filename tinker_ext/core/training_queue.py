@@ -661,7 +661,8 @@ class TrainingQueue:
             try:
                 request_id, elapsed = await self._post(request)
             finally:
-                request.answered.set_result(request.accepted)
+                if not request.answered.done():  # a driver that was stopped has cancelled it
+                    request.answered.set_result(request.accepted)
             if call.result.done() or call.error is not None:
                 self._tell_parts(call)
                 return

@@ -9,7 +9,12 @@ from in_process import adam, client, datum, run
 from stub_server import StubServer
 
 from tinker_ext.core.workspace import deadline
-from tinker_ext.errors import APIConnectionError, APIStatusError, BadRequestError
+from tinker_ext.errors import (
+    APIConnectionError,
+    APIStatusError,
+    BadRequestError,
+    ClientClosedError,
+)
 
 ORDERED = {"parallel_fwdbwd_chunks": True, "fwdbwd_max_chunk_len": 64}
 
@@ -193,3 +198,22 @@ def test_a_body_that_cannot_be_encoded_takes_no_number():
             return numbers(stub, "forward_backward")
 
     assert run(scenario) == [1]
+
+
+def test_closing_while_an_answer_is_awaited_says_nothing(caplog):
+    """M21: the queue and the request it waits for end together, without an error of ours."""
+
+    async def scenario():
+        async def slow(operation, body, request):
+            if operation == "optim_step":
+                await asyncio.sleep(60)
+
+        async with client(StubServer(slow), wire="json") as service:
+            training = await service.create_lora_training_client_async("m", rank=4)
+            future = await training.optim_step_async(adam())
+            await asyncio.sleep(1)
+        (end,) = await asyncio.gather(future, return_exceptions=True)
+        return end
+
+    assert isinstance(run(scenario), ClientClosedError)
+    assert [record for record in caplog.records if record.exc_info] == []
