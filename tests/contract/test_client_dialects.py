@@ -116,8 +116,11 @@ def test_missing_features_are_named():
     """M28: a feature the server lacks is an error that says so, at once."""
 
     async def scenario():
-        stub = StubServer()
-        async with client(stub) as service:
+        def handler(operation, body, request):
+            missing = operation == "save_weights_external"
+            return (404, {"detail": "Not Found"}) if missing else None
+
+        async with client(StubServer(handler)) as service:
             training = await service.create_lora_training_client_async("m", rank=4)
             rest = service.create_rest_client()
             with pytest.raises(FeatureMissingError, match="has no"):
@@ -183,7 +186,7 @@ def test_failures_as_400_are_final_and_keep_their_message():
 
     error, polls = run(scenario)
     assert isinstance(error, RequestFailedError)
-    assert error.message == "rank too large"
+    assert error.message == "rank too large. It had no effect."
     assert polls == 2
 
 
