@@ -10,15 +10,8 @@ from given_back import watched
 from hypothesis import settings
 
 HERE = Path(__file__).parent
-# Tests of clients; those of a lane or a budget itself end with some of it taken.
-OF_CLIENTS = (
-    "contract/test_client",
-    "faults",
-    "knobs",
-    "unit/clients",
-    "unit/runs",
-    "unit/observe",
-)
+# Tests of a lane or a budget itself, which end with some of it taken.
+OF_PARTS = ("unit/_transport/test_limits.py", "unit/test_given_back.py")
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +21,7 @@ def everything_given_back(request: pytest.FixtureRequest) -> Iterator[None]:
     `@pytest.mark.keeps` is for a test whose point is a client that is left as it is.
     """
     place = request.path.relative_to(HERE).as_posix()
-    if not place.startswith(OF_CLIENTS) or request.node.get_closest_marker("keeps"):
+    if place.startswith(OF_PARTS) or request.node.get_closest_marker("keeps"):
         yield
         return
     with watched(weak=True) as taken:

@@ -21,11 +21,13 @@ Check = Callable[[Any, int], str | None]
 def _lane(queue: Any, _: int) -> str | None:
     if queue.held or queue.waiting:
         return f"a lane holds {queue.held} slots, {queue.waiting} wait for one"
-    return None
+    return f"{queue._alarms.live} timers of a lane are left" if queue._alarms.live else None
 
 
 def _bytes(budget: Any, size: int) -> str | None:
     size = getattr(budget, "size", size)  # a server may have changed it meanwhile
+    if waiting := sum(not waiter.done() for _, waiter in budget._line):
+        return f"{waiting} wait for bytes"
     return None if budget.left == size else f"a budget of {size} bytes has {budget.left} left"
 
 
@@ -54,6 +56,11 @@ def _polls(pace: Any, _: int) -> str | None:
     return f"{pace.waiting} polls wait for their turn" if pace.waiting else None
 
 
+def _retries(tokens: Any, _: int) -> str | None:
+    waiting = sum(not w.done() for health in tokens._lanes.values() for w in health.line)
+    return f"{waiting} retries wait for their turn" if waiting else None
+
+
 CHECKS: dict[str, Check] = {
     "FairQueue": _lane,
     "ByteBudget": _bytes,
@@ -61,6 +68,7 @@ CHECKS: dict[str, Check] = {
     "SamplePool": _samples,
     "Completions": _completions,
     "PollPace": _polls,
+    "RetryTokens": _retries,
 }
 PLACES = {
     "FairQueue": "tinker_ext._transport.limits",
@@ -69,9 +77,10 @@ PLACES = {
     "SamplePool": "tinker_ext.core.sample_pool",
     "Completions": "tinker_ext.core.completions",
     "PollPace": "tinker_ext._transport.limits",
+    "RetryTokens": "tinker_ext._transport.retry",
 }
 # What knows nobody above it; the others would keep clients alive that a test has let go of.
-LEAVES = frozenset({"FairQueue", "ByteBudget", "PollPace"})
+LEAVES = frozenset({"FairQueue", "ByteBudget", "PollPace", "RetryTokens"})
 PATIENCE = 5.0
 """Seconds a loop thread has to give back what a test that ended had taken."""
 

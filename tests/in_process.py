@@ -61,12 +61,19 @@ def client(app: Any, **options: Any) -> ServiceClient:
 def run(scenario: Callable[[], Awaitable[T]]) -> T:
     """Run a scenario on a fresh virtual clock; what its clients took they must have given back."""
 
+    tasks: set[asyncio.Task[Any]] = set()
+
     async def main() -> T:
-        return await scenario()
+        result = await scenario()
+        for _ in range(3):
+            await asyncio.sleep(0)  # what was cancelled last ends
+        tasks.update(asyncio.all_tasks() - {asyncio.current_task()})
+        return result
 
     with watched() as taken:
         result = run_virtual(main())
     assert taken.left() == []
+    assert tasks == set()
     return result
 
 

@@ -105,7 +105,5 @@ RESULTS: dict[str, Any] = {
     "save_weights": {"path": "tinker://M/weights/a"},
     "load_weights": {"type": "load_weights"},
     "save_weights_for_sampler": {"path": "tinker://M/a", "sampling_session_id": None},
-    "save_weights_external": {"path": "tinker://M/external_weights/a"},
-    "create_custom_loss": {"loss_id": "loss-1"},
     "unload_model": {"model_id": "M"},
 }

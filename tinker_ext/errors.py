@@ -177,7 +177,9 @@ class TinkerError(Exception):
     in_doubt: bool = False
     """Set when an earlier attempt may have taken effect, whatever the last one came to."""
     parts_taken: tuple[int, ...] | None = None
-    """Of a call that was sent in several parts: those the server accepted, counted from 1."""
+    """Of a training call: the parts that the server accepted, counted from 1."""
+    effect: str | None = None
+    """Of a training call: what of it took effect, in words."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
@@ -218,6 +220,8 @@ class TinkerError(Exception):
             facts.append(f"after {self.elapsed:.1f} s")
         if facts:
             text = f"{text} ({', '.join(facts)})"
+        if self.effect:
+            text = f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {self.effect}"
         return f"{text} Hint: {self.hint}" if self.hint else text
 
     def __reduce__(self) -> tuple[Any, ...]:

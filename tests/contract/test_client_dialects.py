@@ -186,7 +186,8 @@ def test_failures_as_400_are_final_and_keep_their_message():
 
     error, polls = run(scenario)
     assert isinstance(error, RequestFailedError)
-    assert error.message == "rank too large. It had no effect."
+    assert error.message == "rank too large"
+    assert error.effect == "It had no effect."
     assert polls == 2
 
 

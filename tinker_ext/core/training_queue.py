@@ -828,30 +828,26 @@ class TrainingQueue:
         )
         if parts > 1 and took:
             numbers = ", ".join(str(request.seq_id) for request in took)
-            error.message = _sentences(
-                error.message,
+            error.effect = (
                 f"Of the {parts} parts of this call the server has accepted {names} (seq_id "
-                f"{numbers}), which take effect.",
+                f"{numbers}), which take effect."
             )
         elif parts > 1 and doubtful:
-            error.message = _sentences(
-                error.message,
-                f"Of the {parts} parts of this call the others had no effect; {unknown} may or "
-                "may not have taken effect.",
+            error.effect = (
+                f"Of the {parts} parts of this call {unknown} may or may not have taken effect, "
+                "the others did not."
             )
         elif parts > 1:
-            none = f"None of the {parts} parts of this call took effect."
-            error.message = _sentences(error.message, none)
+            error.effect = f"None of the {parts} parts of this call took effect."
         elif "effect" not in f"{error.message} {error.hint}":
-            error.message = _sentences(
-                error.message,
+            error.effect = (
                 f"The server has accepted it (seq_id {took[0].seq_id}), so it takes effect."
                 if took
                 else "It may or may not have taken effect."
                 if doubtful
                 else "It had no effect."
                 if call.requests
-                else "It was not sent.",
+                else "It was not sent."
             )
         if not took or parts == 1 or any(each in self._unsettled for each in call.requests):
             return
@@ -1315,8 +1311,3 @@ def _unsafe(
     if isinstance(cause, TinkerError):
         made.with_context(operation=cause.operation, attempts=cause.attempts, elapsed=cause.elapsed)
     return made.with_context(hint=hint)
-
-
-def _sentences(message: str, more: str) -> str:
-    """Return a message and one more sentence; the first may be a server's, without a full stop."""
-    return f"{message}{'' if message.endswith(('.', '!', '?')) else '.'} {more}"
