@@ -31,8 +31,11 @@ class Line:
         self.writer.write(head.encode() + text)
         lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
         length = next(int(x.split(":")[1]) for x in lines if x.startswith("content-length"))
+        reply = json.loads(await self.reader.readexactly(length))
+        if path == "retrieve_future" and " 408 " in lines[0]:  # not yet: ask again
+            return await self.post(path, body)
         assert " 200 " in lines[0], lines[0]
-        return json.loads(await self.reader.readexactly(length))
+        return reply
 
 
 async def sample(url, sampler, number):
