@@ -238,10 +238,16 @@ class ByteBudget:
             grown, self._size = size - self._size, size
             self.release(grown)
 
-    async def acquire(self, size: int) -> None:
-        """Wait until the budget is not overdrawn, then take `size` bytes of it."""
+    def try_acquire(self, size: int) -> bool:
+        """Take `size` bytes if the budget is not overdrawn and nobody waits for it."""
         if self._left >= 0 and not self._line:
             self._left -= size
+            return True
+        return False
+
+    async def acquire(self, size: int) -> None:
+        """Wait until the budget is not overdrawn, then take `size` bytes of it."""
+        if self.try_acquire(size):
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._line.append((size, waiter))
@@ -313,7 +319,7 @@ class PollPace:
 
     def got_result(self) -> None:
         """Let some ask at once, or the next who come: where one is done others may be."""
-        over = self.PER_RESULT - self._let_go(self.PER_RESULT)
+        over = self.PER_RESULT - (self._let_go(self.PER_RESULT) if self._line else 0)
         self._free = min(self.BURST, self._free + over)
 
     def _count(self, now: float) -> None:
@@ -359,6 +365,8 @@ class SharedBackoff:
 
     def remaining(self) -> float:
         """Seconds until sending is allowed again."""
+        if not self._until:
+            return 0.0  # there was no pause yet
         return max(0.0, self._until - asyncio.get_running_loop().time())
 
     def recent(self) -> bool:

@@ -35,7 +35,7 @@ from tinker_ext._transport import (
     statuses,
 )
 from tinker_ext._transport.retry import ACCEPT, back_off
-from tinker_ext._wire.dialect import Ability
+from tinker_ext._wire.dialect import Ability, Dialect
 from tinker_ext._wire.sample_body import PLAIN, SampleOptions, sample_body
 from tinker_ext.batch.chunking import prompt_size
 from tinker_ext.core.future import LightFuture
@@ -154,9 +154,12 @@ class Sample(Entry):
         "key",
         "num_samples",
         "options",
+        "owner",
         "params",
+        "pool",
         "prompt",
         "result",
+        "sending",
         "source",
         "task",
         "timer",
@@ -185,6 +188,24 @@ class Sample(Entry):
         self.result: LightFuture[SampleResponse] = LightFuture()
         self.task: asyncio.Task[None] | None = None
         self.timer: Cancellable | None = None
+        self.pool: SamplePool | None = None
+        self.owner: object = None
+        """The client that ends everything when it is forgotten; held as long as this is pending."""
+        self.sending = False
+        """Whether its first attempt is under way."""
+
+    # What its future calls when it is cancelled. An object of its own for that would be one more
+    # for the garbage collector to visit, for each of 100,000 queued samples.
+
+    def __call__(self) -> None:
+        """Give the sample up, from any thread."""
+        assert self.pool is not None
+        self.pool.server.runtime.call(self.pool.cancel, self)
+
+    def describe(self) -> str:
+        """The operation as `pending()` shows it."""
+        assert self.pool is not None
+        return str(self.snapshot(self.pool.server.runtime.time()))
 
 
 class RoundRobin:
@@ -310,7 +331,7 @@ class SamplePool:
         self._shared_limit: SampleLimit | None = None
         self._start_empty()
         self.owner: Callable[[], object] = lambda: None
-        """Gives the client that ends all this when it is forgotten; a pending sample holds it."""
+        """Gives the client that ends all this when it is forgotten."""
         self.on_cancelled: Callable[[str], object] | None = None
         """Called with the request id of a sample that was given up after it was accepted."""
         server.in_flight.add_queue(self._queued)
@@ -322,6 +343,8 @@ class SamplePool:
         self._scheduled = False
         self._queue = RoundRobin()
         self._in_flight: dict[Sample, None] = {}
+        self._sending = 0
+        self._sized_for: Dialect | None = None
         self.refused: set[Sample] = set()
         """Those in flight that the server refused for now, until they are sent again."""
         self.bytes = ByteBudget(config.sample_bytes_in_flight)
@@ -368,7 +391,8 @@ class SamplePool:
     def submit(self, sample: Sample) -> LightFuture[SampleResponse]:
         """Queue a sample; returns its future."""
         result = sample.result
-        result.on_cancel = _Cancel(self, sample)
+        sample.pool, sample.owner = self, self.owner()
+        result.on_cancel = sample
         with self._lock:
             if self._closed is not None:
                 raise self._closed
@@ -399,32 +423,51 @@ class SamplePool:
             self._scheduled = bool(self._incoming)
         if self._scheduled:
             loop.call_soon(self._pump)
+        expire = self._expire  # one bound method for all of them, not one for each
         for sample in arrived:
             if self._closed is not None:
                 sample.result.fail(sample.cut_off(loop.time()))
             elif not sample.result.done():
-                sample.timer = self._alarms.set(loop, sample.deadline, self._expire, sample)
+                sample.timer = self._alarms.set(loop, sample.deadline, expire, sample)
                 self._queue.push(sample)
         self._refill(loop)
 
     def _refill(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start as many as the limit allows."""
-        self.bytes.resize(
-            self.server.bytes_allowed(
-                "sample_bytes_in_flight", "sample_dispatch_bytes_semaphore_size"
+        """Start as many as the limit allows, and no more than can be sent now.
+
+        One that waits for a connection would cost a task, a timer and its coroutines meanwhile.
+        """
+        server = self.server
+        if server.dialect is not self._sized_for:
+            self._sized_for = server.dialect
+            self.bytes.resize(
+                server.bytes_allowed(
+                    "sample_bytes_in_flight", "sample_dispatch_bytes_semaphore_size"
+                )
             )
-        )
         most = self._most_in_flight()
-        while self._queue.ready and len(self._in_flight) < most:
+        slots = server.connection.queue(api.SAMPLE.lane).limit
+        while self._sending < slots and self._queue.ready and len(self._in_flight) < most:
             sample = self._queue.pop()
             if sample is None:
                 return
+            source = sample.source
             self._in_flight[sample] = None
-            self.server.in_flight.add(sample)
-            (sample.source.progress or self._progress_of(sample.source)).began(loop)
-            sample.task = self.server.runtime.spawn(self._run(sample))
+            server.in_flight.add(sample)
+            (source.progress or self._progress_of(source)).began(loop)
+            if source.prepare is None:  # else it may be long before anything of it is sent
+                sample.sending = True
+                self._sending += 1
             # Not in the coroutine: one that is cancelled before its first step never runs at all.
-            sample.task.add_done_callback(partial(self._end, sample))
+            sample.task = server.runtime.spawn(self._run(sample), partial(self._end, sample))
+
+    def was_sent(self, sample: Sample, loop: asyncio.AbstractEventLoop) -> None:
+        """Note that the first attempt is over, whatever came of it: another may be sent."""
+        if sample.sending:
+            sample.sending = False
+            self._sending -= 1
+            if self._queue:
+                self._refill(loop)
 
     def _most_in_flight(self) -> int:
         """What the server takes, as far as it said and as far as was found out."""
@@ -433,7 +476,10 @@ class SamplePool:
             return self.limit.value
         return min(self.limit.value, dialect.config.sample_max_concurrent_requests)
 
-    def _end(self, sample: Sample, _: object) -> None:
+    def _end(self, sample: Sample) -> None:
+        if sample.sending:
+            sample.sending = False
+            self._sending -= 1
         if sample.timer is not None:
             sample.timer.cancel()
             sample.timer = None
@@ -473,16 +519,17 @@ class SamplePool:
                 None, f"Sampling is stuck: no sample was accepted or finished for {patience:.0f} s."
             )
             if sample.result.fail(error.with_context(operation="asample")):
-                self._cancel(sample)
+                self.cancel(sample)
 
     def _expire(self, sample: Sample) -> None:
         now = asyncio.get_running_loop().time()
         stall = self.server.in_flight.stall_seconds
         if sample.result.fail(sample.late(now, stall, sample.failure)):
-            self._cancel(sample)
+            self.cancel(sample)
 
-    def _cancel(self, sample: Sample) -> None:
+    def cancel(self, sample: Sample) -> None:
         """Give a sample up, wherever it is."""
+        sample.owner = None
         if sample.timer is not None:
             sample.timer.cancel()
             sample.timer = None
@@ -503,7 +550,7 @@ class SamplePool:
                 value = await self.submit_once(sample)
             except TinkerError as error:
                 value = await self._submit_again(sample, error)
-            (source.progress or self._progress_of(source)).moved(asyncio.get_running_loop().time())
+            (source.progress or self._progress_of(source)).moved(self.server.runtime.time())
             self.resubmits.got_result()
             sample.result.settle(value)
         except asyncio.CancelledError:
@@ -513,6 +560,8 @@ class SamplePool:
         except Exception as error:
             sample.result.fail(error)
             raise
+        finally:
+            sample.owner = None
 
     async def _submit_again(self, sample: Sample, error: TinkerError) -> SampleResponse:
         """Submit a sample that has failed once; few do, so the rest never build this."""
@@ -627,7 +676,8 @@ class _SamplePost(Attempts):
             self._pool.refused.discard(self._sample)
         elif backoff.remaining() > 0:
             await backoff.wait()
-        await self._pool.bytes.acquire(self._size)
+        if not self._pool.bytes.try_acquire(self._size):
+            await self._pool.bytes.acquire(self._size)
         self.taken = True
         self._started = self.loop.time()
 
@@ -662,9 +712,15 @@ class _SamplePost(Attempts):
         )
 
     async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
-        """Decide what follows from one attempt."""
+        """Decide what follows from one attempt; its connection is free for another sample."""
         if reply is not None and reply.status in statuses.ACCEPTED:
-            return ACCEPT
+            told: Verdict = ACCEPT
+        else:
+            told = self._judge_failure(reply, error)
+        self._pool.was_sent(self._sample, self.loop)
+        return told
+
+    def _judge_failure(self, reply: Reply | None, error: Exception | None) -> Verdict:
         told = self.by_table(reply, error)
         if reply is not None and reply.status == 400 and not reply.content:
             self._empty += 1  # comes from a gateway; the official client also asks four times
@@ -849,24 +905,6 @@ def _text_length(prompt: ModelInput) -> int:
 
 def _unfit(why: str) -> APIResponseValidationError:
     return APIResponseValidationError(ReplyParts(200, {}, b"", None), None, why)
-
-
-class _Cancel:
-    """What `future.cancel()` does to a sample, and what a pending future tells about it."""
-
-    __slots__ = ("_owner", "_pool", "_sample")
-
-    def __init__(self, pool: SamplePool, sample: Sample) -> None:
-        self._pool = pool
-        self._sample = sample
-        self._owner = pool.owner()
-
-    def __call__(self) -> None:
-        self._pool.server.runtime.call(self._pool._cancel, self._sample)
-
-    def describe(self) -> str:
-        """The operation as `pending()` shows it."""
-        return str(self._sample.snapshot(self._pool.server.runtime.time()))
 
 
 def _spare_descriptors() -> int:

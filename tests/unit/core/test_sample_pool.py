@@ -109,6 +109,57 @@ def test_the_server_may_set_the_cap():
     assert run(scenario) == 5
 
 
+def test_a_sample_without_a_connection_stays_in_the_queue():
+    """M23 M48: it costs a record there, and a task with its timers once it is started."""
+
+    async def scenario():
+        async def answer(operation, body, request):
+            if operation == "asample":
+                await asyncio.sleep(1000.0)
+            return
+
+        async with client(StubServer(answer)) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            futures = [sampler.sample(PROMPT, 1, PARAMS) for _ in range(500)]
+            await asyncio.sleep(1.0)
+            pool = service.holder.samples
+            lane = service.holder.server.connection.queue("sample")
+            counts = pool.in_flight, pool.queued, lane.held, lane.waiting
+            for future in futures:
+                future.cancel()
+            await asyncio.sleep(1.0)
+            return counts, lane.limit, (pool.in_flight, pool.queued, lane.held)
+
+    counts, limit, after = run(scenario)
+    assert counts == (limit, 500 - limit, limit, 0)
+    assert after == (0, 0, 0)
+
+
+def test_samples_that_keep_failing_do_not_hold_up_the_others():
+    """M23: a sample that is tried again leaves its place to the next."""
+
+    async def scenario():
+        def answer(operation, body, request):
+            if operation == "asample" and body["prompt"]["chunks"][0]["tokens"] == [9]:
+                return 503, {}
+            return server._later() if operation == "retrieve_future" else None
+
+        server = LimitedServer(1000)
+        async with client(StubServer(answer)) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            for future in [sampler.sample(PROMPT, 1, PARAMS) for _ in range(1000)]:
+                await future
+            assert service.holder.samples.limit.value > 300  # all of what follows may be sent
+            bad = [sampler.sample(ModelInput.from_ints([9]), 1, PARAMS) for _ in range(200)]
+            await sampler.sample(PROMPT, 1, PARAMS)
+            failing = sum(not future.done() for future in bad)
+            for future in bad:
+                future.cancel()
+            return failing
+
+    assert run(scenario) == 200
+
+
 def test_large_requests_respect_the_byte_budget():
     """M23: bytes on their way are bounded, whatever the number of requests."""
 
