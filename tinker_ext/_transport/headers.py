@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
+import attrs
+
 from tinker_ext._transport.channel import RawReply
 from tinker_ext._transport.inflate import ACCEPT_ENCODING
 from tinker_ext._transport.messages import Call
@@ -141,7 +143,23 @@ def _lines(pairs: Iterable[tuple[str, str]]) -> str:
     return "".join(encode_header(name, value) for name, value in pairs)
 
 
-def written_forms(secrets: Iterable[str]) -> tuple[tuple[str, bytes], ...]:
+@attrs.frozen
+class WrittenForms:
+    """How a reply may write secrets, as text and as bytes.
+
+    Attributes:
+        plain: Forms without a backslash.
+        escaped: The others.
+        marks: How they go on from their first backslash, usually with a `u00`: a reply in which
+            none of these occurs has no escaped form in it.
+    """
+
+    plain: tuple[tuple[str, bytes], ...] = attrs.field(repr=False)
+    escaped: tuple[tuple[str, bytes], ...] = attrs.field(repr=False)
+    marks: tuple[tuple[str, bytes], ...] = attrs.field(repr=False)
+
+
+def written_forms(secrets: Iterable[str]) -> WrittenForms:
     """How a reply may write secrets, as text and as bytes: JSON, URLs and HTML escape.
 
     JSON may escape what it need not: PHP does that to a slash, .NET to everything but letters and
@@ -164,10 +182,17 @@ def written_forms(secrets: Iterable[str]) -> tuple[tuple[str, bytes], ...]:
             page.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
         ):
             forms[Concealed(form)] = form.encode("latin-1")
-    return tuple(forms.items())
+    escaped = tuple(pair for pair in forms.items() if b"\\" in pair[1])
+    # Four letters: shorter ones are found by chance, and take longer to look for.
+    marks = {form[(at := form.index("\\")) : at + 4] for form, _ in escaped}
+    return WrittenForms(
+        tuple(pair for pair in forms.items() if b"\\" not in pair[1]),
+        escaped,
+        tuple((mark, mark.encode("latin-1")) for mark in marks),
+    )
 
 
-def blank(forms: Iterable[tuple[str, bytes]], raw: RawReply) -> RawReply:
+def blank(forms: WrittenForms, raw: RawReply) -> RawReply:
     """Blank secrets wherever a reply repeats them.
 
     Some servers and proxies quote what they were sent in an error or a header, and errors are
@@ -181,10 +206,15 @@ def blank(forms: Iterable[tuple[str, bytes]], raw: RawReply) -> RawReply:
     # A result of many megabytes is not an echo of its request.
     place = content if status >= 400 else content[:_SEARCHED_BYTES]
     values = "\n".join(fields.values())
+    wanted = forms.plain
     # To look for one character costs next to nothing, and most replies escape nothing.
-    escapes = b"\\" in place or "\\" in values
-    for form, coded in forms:
-        if (escapes or b"\\" not in coded) and (coded in place or form in values):
+    if b"\\" in place or "\\" in values:
+        for mark, coded in forms.marks:
+            if coded in place or mark in values:
+                wanted = forms.plain + forms.escaped
+                break
+    for form, coded in wanted:
+        if coded in place or form in values:
             content = content.replace(coded, b"***")
             fields = {name: value.replace(form, "***") for name, value in fields.items()}
     return status, fields, content

@@ -28,7 +28,6 @@ from tinker_ext._transport.messages import (
     RetryRule,
 )
 from tinker_ext._transport.origin import Origin
-from tinker_ext._wire.payload import Body
 from tinker_ext.errors import ClientClosedError
 from tinker_ext.tls import client_context
 
@@ -155,15 +154,39 @@ class Pool:
         seconds = min(call.timeout, max(deadline - now, 0.001))
         end = now + seconds
         channel = self._take_idle(now, _UNSAFE_MAX_IDLE if call.retry is RetryRule.UNSAFE else None)
-        if channel is not None:
+        kept = channel is not None
+        while True:  # at most twice: once more when a kept connection was closed just now
+            if channel is None:
+                channel = await self._connect(loop, min(self._connect_timeout, end - loop.time()))
+            waiter = channel.start(head, content, limit, head_only=method == "HEAD")
+            timer = self._alarms.set(loop, end, channel.expire, seconds)
+            self._busy.add(channel)
             try:
-                return await self._run(channel, head, content, end, seconds, limit, method)
+                return await waiter
+            except asyncio.CancelledError:
+                channel.abort()
+                raise
             except ConnectionLostError:
                 safe = method == "GET" or call.retry in _SAFE_RULES
-                if not (safe and self._may_resend(loop.time())):
+                if not (kept and safe and self._may_resend(loop.time())):
                     raise
-        channel = await self._connect(loop, min(self._connect_timeout, end - loop.time()))
-        return await self._run(channel, head, content, end, seconds, limit, method)
+            finally:
+                timer.cancel()
+                self._give_back(channel, loop)
+            channel, kept = None, False
+
+    def _give_back(self, channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep a connection for the next request, if it is still open."""
+        self._busy.discard(channel)
+        if not channel.alive:
+            return
+        if self._closed:
+            channel.abort()
+            return
+        channel.idle_since = loop.time()
+        self._idle.append(channel)
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(self._idle_seconds, self._sweep, loop)
 
     def _may_resend(self, now: float) -> bool:
         """Whether a request whose idle connection was just closed is sent anew without a pause."""
@@ -171,37 +194,6 @@ class Pool:
             return False
         self._next_resend = max(self._next_resend, now) + 1.0 / _RESEND_RATE
         return True
-
-    async def _run(
-        self,
-        channel: Channel,
-        head: bytes,
-        content: bytes | Body | None,
-        end: float,
-        timeout: float,
-        limit: int,
-        method: str,
-    ) -> RawReply:
-        loop = asyncio.get_running_loop()
-        waiter = channel.start(head, content, limit, head_only=method == "HEAD")
-        timer = self._alarms.set(loop, end, channel.expire, timeout)
-        self._busy.add(channel)
-        try:
-            return await waiter
-        except asyncio.CancelledError:
-            channel.abort()
-            raise
-        finally:
-            timer.cancel()
-            self._busy.discard(channel)
-            if channel.alive:
-                if self._closed:
-                    channel.abort()
-                else:
-                    channel.idle_since = loop.time()
-                    self._idle.append(channel)
-                    if self._sweeper is None:
-                        self._sweeper = loop.call_later(self._idle_seconds, self._sweep, loop)
 
     def _take_idle(self, now: float, max_idle: float | None) -> Channel | None:
         oldest = self._idle_seconds if max_idle is None else min(max_idle, self._idle_seconds)

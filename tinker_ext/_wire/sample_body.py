@@ -55,7 +55,7 @@ def sample_body(
     body: dict[str, Any] = {
         "num_samples": num_samples,
         "prompt": model_input_json(prompt, sized_images),
-        "sampling_params": params.to_dict(),
+        "sampling_params": _params(params),
         **address,
     }
     if seq_id is not None:
@@ -64,6 +64,21 @@ def sample_body(
         _add_options(body, options)
     body["type"] = "sample"
     return dumps(body)
+
+
+_known: tuple[SamplingParams | None, dict[str, Any]] = (None, {})
+
+
+def _params(params: SamplingParams) -> dict[str, Any]:
+    """The parameters as JSON; a loop passes the same ones to thousands of samples."""
+    global _known
+    last, written = _known
+    if last is not params:
+        written = params.to_dict()
+        # Nothing in it may change; what a list of stops holds can.
+        if type(params) is SamplingParams and not isinstance(params.stop, list):
+            _known = params, written
+    return written
 
 
 def _add_options(body: dict[str, Any], options: SampleOptions) -> None:

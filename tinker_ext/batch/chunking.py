@@ -67,12 +67,13 @@ def datum_size(datum: Datum, unit: Unit) -> int:
 
 def prompt_size(prompt: ModelInput) -> int:
     """Bytes a prompt takes in a sample request."""
-    return sum(
-        chunk.length * _PROMPT_TOKEN_BYTES
-        if isinstance(chunk, EncodedTextChunk)
-        else _chunk_bytes(chunk)
-        for chunk in prompt.chunks
-    )
+    size = 0
+    for chunk in prompt.chunks:
+        if isinstance(chunk, EncodedTextChunk):
+            size += chunk.length * _PROMPT_TOKEN_BYTES
+        else:
+            size += _chunk_bytes(chunk)
+    return size
 
 
 def _chunk_numbers(chunk: ModelInputChunk) -> int:

@@ -139,7 +139,7 @@ class TensorData:
         # Written out, without a call that could be avoided: batches have thousands of these.
         if array.flags.carray:
             view = array[...]
-            view.setflags(write=False)
+            view.setflags(False)  # type: ignore[call-arg]  # a name takes longer than the rest
         else:
             view = tensors.kept(array)
         tensor = _new(cls)
