@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tinker_ext import forks
@@ -169,9 +168,14 @@ class Runtime(Protocol):
         """Run `fn(*args)` on the loop soon; from any thread, in the order of the calls."""
 
     def spawn(
-        self, coro: Coroutine[Any, Any, Any], then: Callable[[], object] | None = None
+        self,
+        coro: Coroutine[Any, Any, Any],
+        then: Callable[[asyncio.Task[Any]], object] | None = None,
     ) -> asyncio.Task[Any]:
-        """Start a task; only on the loop itself. `then` is called when it has ended."""
+        """Start a task; only on the loop itself. `then` takes its end, and tells `ended`."""
+
+    def ended(self, task: asyncio.Task[Any]) -> None:
+        """Note that a task has ended; for whoever takes the end of it."""
 
     def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
         """Start a coroutine from any thread; cancelling the future cancels it."""
@@ -187,12 +191,14 @@ class _Tasks(abc.ABC):
         self._running: set[asyncio.Task[Any]] = set()
 
     def spawn(
-        self, coro: Coroutine[Any, Any, Any], then: Callable[[], object] | None = None
+        self,
+        coro: Coroutine[Any, Any, Any],
+        then: Callable[[asyncio.Task[Any]], object] | None = None,
     ) -> asyncio.Task[Any]:
-        """Start a task; only on the loop itself. `then` is called when it has ended."""
+        """Start a task; only on the loop itself. `then` takes its end, and tells `ended`."""
         task = asyncio.get_running_loop().create_task(coro)
         self._running.add(task)
-        task.add_done_callback(self._ended if then is None else partial(self._ended, then=then))
+        task.add_done_callback(self.ended if then is None else then)
         return task
 
     def _abandon(self) -> None:
@@ -200,12 +206,11 @@ class _Tasks(abc.ABC):
         for task in list(self._running):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
 
-    def _ended(self, task: asyncio.Task[Any], then: Callable[[], object] | None = None) -> None:
+    def ended(self, task: asyncio.Task[Any]) -> None:
+        """Note that a task has ended."""
         self._running.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("A background task of the client failed.", exc_info=task.exception())
-        if then is not None:
-            then()
 
     @abc.abstractmethod
     def call(self, fn: Callable[..., object], *args: Any) -> None:

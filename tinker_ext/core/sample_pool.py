@@ -476,7 +476,8 @@ class SamplePool:
             return self.limit.value
         return min(self.limit.value, dialect.config.sample_max_concurrent_requests)
 
-    def _end(self, sample: Sample) -> None:
+    def _end(self, sample: Sample, task: asyncio.Task[None]) -> None:
+        self.server.runtime.ended(task)
         if sample.sending:
             sample.sending = False
             self._sending -= 1
