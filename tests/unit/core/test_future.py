@@ -198,3 +198,23 @@ def test_a_removed_callback_is_not_called():
     future.remove_done_callback(called.append)
     future.settle(1)
     assert called == ["kept"]
+
+
+def test_who_gives_up_waiting_leaves_an_ordinary_future_alone():
+    """M19: a cancelled task does not cancel the work that others wait for."""
+    inner: concurrent.futures.Future[int] = concurrent.futures.Future()
+    ours = AwaitableConcurrentFuture(inner)
+
+    async def wait():
+        return await ours
+
+    async def scenario():
+        task = asyncio.create_task(wait())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert not inner.cancelled()
+        inner.set_result(3)
+        return await ours
+
+    assert asyncio.run(scenario()) == 3
