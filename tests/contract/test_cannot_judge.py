@@ -153,7 +153,7 @@ TO_CLIENTS = {
     nginx: CASES[nginx],
     other_api: CASES[other_api],
     other_404: CASES[other_404],
-    gateway: r"http://127.* has answered nothing else yet: Error code: 502 - <html> <h1>502 Bad",
+    gateway: r"http://127.* answers, but the server behind it is down or unwell: .* <h1>502 Bad",
     None: r"cannot connect to http://127",
 }
 

@@ -292,7 +292,8 @@ class Connection:
         )
         failure.in_doubt = attempts.in_doubt
         if self.base_url not in _answered:
-            failure.message = f"{self.base_url} has answered nothing else yet: {failure.message}"
+            said = f"{self.base_url} answers, but the server behind it is down or unwell"
+            failure.message = f"{said}: {failure.message}"
         raise failure
 
     async def aclose(self) -> None:
