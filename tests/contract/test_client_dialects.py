@@ -255,26 +255,26 @@ def test_polls_that_answer_at_once_are_paced():
     assert run(scenario) < 250
 
 
-def test_a_thousand_futures_do_not_hammer_a_sick_server():
+def test_a_thousand_futures_do_not_hammer_an_unhealthy_server():
     """M24: 60 s of 503 cost at most 3 polls a second, and all finish soon after."""
 
     async def scenario():
         loop = asyncio.get_running_loop()
-        sick_from, sick_until = 5.0, 65.0
+        down_from, down_until = 5.0, 65.0
         polls = []
 
         def handler(operation, body, request):
             now = loop.time()
             if operation == "retrieve_future":
                 polls.append(now)
-                if sick_from <= now < sick_until:
-                    return 503, {"detail": "sick"}
-                if now < sick_from:
+                if down_from <= now < down_until:
+                    return 503, {"detail": "unhealthy"}
+                if now < down_from:
                     return wait_then_408(now)
             return None
 
         async def wait_then_408(now):
-            await asyncio.sleep(max(0.0, sick_from - now))
+            await asyncio.sleep(max(0.0, down_from - now))
             return 408, {"queue_state": "active"}
 
         stub = StubServer(handler)
@@ -284,7 +284,7 @@ def test_a_thousand_futures_do_not_hammer_a_sick_server():
             futures = [sampler.sample(prompt, 1, SamplingParams(max_tokens=1)) for _ in range(300)]
             for future in futures:
                 await future
-            burst = [t for t in polls if sick_from + 5 <= t < sick_until]
+            burst = [t for t in polls if down_from + 5 <= t < down_until]
             return len(burst) / 55, loop.time()
 
     rate, finished = run(scenario)

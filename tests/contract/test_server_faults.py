@@ -77,7 +77,7 @@ def test_a_cut_line_is_a_transport_error(caller, kind):
     ],
 )
 def test_an_odd_answer(caller, kind, options, status, content_type, effects):
-    """M40: statuses, pages and bodies a proxy or a sick server would give."""
+    """M40: statuses, pages and bodies a proxy or an unhealthy server would give."""
     answer, done = caller(lambda raw, log: struck(raw, log, kind, **options))
     assert answer.status_code == status
     assert answer.headers["content-type"] == content_type

@@ -42,7 +42,7 @@ def server():
         assert running.log.violations == []
 
 
-async def furnish(url):
+async def fill(url):
     """Make one of each thing, so that requests reach further than "unknown"."""
     async with Raw(url=url) as raw:
         session = await raw.session()
@@ -77,7 +77,7 @@ async def furnish(url):
 
 @pytest.fixture(scope="module")
 def known(server):
-    return asyncio.run(furnish(server.url))
+    return asyncio.run(fill(server.url))
 
 
 def planted(values, known):

@@ -1,4 +1,4 @@
-"""The checks of `doctor`, each on a sick case."""
+"""The checks of `doctor`, each on a case that fails it."""
 
 import contextlib
 import json

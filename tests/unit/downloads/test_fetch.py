@@ -15,7 +15,7 @@ DIGEST = hashlib.sha256(DATA).hexdigest()
 QUICK = FetchLimits(attempts=3, stall_seconds=5)
 
 
-class Shelf(BaseHTTPRequestHandler):
+class Archive(BaseHTTPRequestHandler):
     """Serves DATA with ranges; the query says how to misbehave, `cuts` how often to hang up."""
 
     protocol_version = "HTTP/1.1"
@@ -68,8 +68,8 @@ class Shelf(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def shelf():
-    Shelf.cuts, Shelf.requests = 0, []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Shelf)
+    Archive.cuts, Archive.requests = 0, []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Archive)
     server.etag = '"v1"'
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
@@ -92,9 +92,9 @@ def test_a_whole_file_arrives_verified(shelf, tmp_path):
 
 def test_a_cut_stream_is_continued_where_it_stopped(shelf, tmp_path):
     """M37: after a hang-up the rest is asked for with Range and If-Range, not the whole again."""
-    Shelf.cuts = 2
+    Archive.cuts = 2
     assert fetch(shelf.url, tmp_path / "w", sha256=DIGEST, limits=QUICK).read_bytes() == DATA
-    ranges = [headers.get("Range") for _, headers in Shelf.requests]
+    ranges = [headers.get("Range") for _, headers in Archive.requests]
     assert ranges[0] is None
     assert all(ranges[1:])
     assert len(ranges) == 3
@@ -102,12 +102,12 @@ def test_a_cut_stream_is_continued_where_it_stopped(shelf, tmp_path):
 
 def test_a_later_call_continues_an_earlier_one(shelf, tmp_path):
     """M37: the part file of a failed call is used by the next one."""
-    Shelf.cuts = 1
+    Archive.cuts = 1
     with pytest.raises(DownloadError, match="run it again"):
         fetch(shelf.url, tmp_path / "w", limits=FetchLimits(attempts=1))
     assert (tmp_path / "w.part").stat().st_size > 0
     fetch(shelf.url, tmp_path / "w", sha256=DIGEST)
-    assert Shelf.requests[-1][1]["Range"].startswith("bytes=")
+    assert Archive.requests[-1][1]["Range"].startswith("bytes=")
 
 
 def test_a_changed_file_is_fetched_anew(shelf, tmp_path):
