@@ -7,7 +7,8 @@ import random
 from collections import Counter
 
 import pytest
-from in_process import adam, client, run
+from in_process import MODEL, adam, client, run, server
+from scripted import Scripted
 from stub_server import StubServer
 
 from tinker_ext import ModelInput, SamplingParams
@@ -120,3 +121,25 @@ def test_closing_ends_what_waits():
 
     errors = run(scenario)
     assert all(isinstance(error, TinkerError) for error in errors)
+
+
+def test_a_request_that_is_not_answered_is_reported_within_ten_seconds(caplog):
+    """M22: a server that answers its settings and nothing else is not waited for in silence."""
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+
+        async def silent(sent, deliver):
+            if sent.name == "create_session":
+                await asyncio.sleep(30)
+
+        async with client(Scripted(server(), silent)) as service:
+            opening = loop.create_task(service.create_lora_training_client_async(MODEL, rank=1))
+            await asyncio.sleep(10)
+            told = list(caplog.messages)
+            await opening
+            return told
+
+    (told,) = run(scenario)
+    assert told.startswith("create_session to http://")
+    assert "has had no answer for 8 s; giving up in 292 s." in told

@@ -56,6 +56,8 @@ log = logging.getLogger("tinker_ext")
 
 COMPLAIN_SECONDS = 10.0
 """A call that fails for longer is worth a line in the log, and the next line comes no sooner."""
+SLOW_SECONDS = 8.0
+"""… and so is one that a healthy server answers at once, and that has no answer for this long."""
 
 LAST_SECONDS = 1.0
 """Time for an attempt that is the last one at a server that has never answered."""
@@ -196,7 +198,11 @@ class Connection:
         if pending is not None:
             attempts.pending = pending
             attempts.timing = attrs.evolve(attempts.timing, attempts=None)
-        await self.send(attempts, lambda: call)
+        slow = attempts.loop.call_later(SLOW_SECONDS, self._report_slow, call, attempts)
+        try:
+            await self.send(attempts, lambda: call)
+        finally:
+            slow.cancel()
         return self.conclude(lambda: call, attempts)
 
     def _with_key(self, call: Call) -> Call:
@@ -407,6 +413,22 @@ class Connection:
         self.observers.notice(
             RequestFinished(call.operation, Lane(call.lane), earlier + 1, status, failure, took)
         )
+
+    def _report_slow(self, call: Call, attempts: Attempts) -> None:
+        now = attempts.loop.time()
+        # Telemetry and heartbeats delay nobody; a call that was answered and repeats, like one
+        # that asks until something is ready, is reported by its retries.
+        if call.timeout <= COMPLAIN_SECONDS or attempts.count or call.lane == Lane.TELEMETRY:
+            return
+        if now - self._complained >= COMPLAIN_SECONDS:
+            self._complained = now
+            log.warning(
+                "%s to %s has had no answer for %.0f s; giving up in %.0f s.",
+                attempts.operation,
+                self.base_url,
+                attempts.elapsed,
+                attempts.end - now,
+            )
 
     def _on_retry(self, attempts: Attempts) -> None:
         last, reply = attempts.verdict, attempts.reply
