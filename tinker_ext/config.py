@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, Literal, Self
@@ -169,7 +170,9 @@ def _number(
             return
         # True is 1 to Python, and not what anybody means here.
         sound = isinstance(value, kind) and not isinstance(value, bool)
-        if not sound or not value > 0 or value < least:
+        # Of the integers, those that no float can hold; infinity is one.
+        huge = isinstance(value, int) and value > sys.float_info.max
+        if not sound or huge or not value > 0 or value < least:
             raise ConfigurationError(f"{attribute.name} must be {allowed}, got {value!r:.50}.")
 
     return check

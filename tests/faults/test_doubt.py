@@ -8,6 +8,7 @@ import pytest
 from in_process import MODEL, adam, client, datum, run, server
 from scripted import Scripted, lost, undeclared
 
+from tinker_ext.config import Config
 from tinker_ext.errors import TinkerError, UnsafeToRetryError
 
 PAGE = "<html><title>login</title></html>"
@@ -185,3 +186,87 @@ def test_numbers_that_may_be_missing_hold_nobody_up(losses):
     assert "Do not submit it anew" in str(ends[1])
     assert not isinstance(ends[-1], Exception)
     assert done == ["forward_backward", "optim_step", "forward_backward", "optim_step"]
+
+
+CHUNKS = [datum() for _ in range(3)]
+SEQS = [{"seq": seq} for seq in ("dedupe", "ignore", "strict", "gap", "late")]
+SEQS += [undeclared(seq=seq) for seq in ("dedupe", "ignore", "strict")]
+
+
+def said(script, settings, *, parts=1, config=None, after=0.0):
+    """Make a call under a script; returns its error and what the server has done in the end."""
+
+    async def scenario():
+        app = server(**settings)
+        async with client(Scripted(app, script), config=config) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=1)
+            call = await training.forward_backward_async(CHUNKS[:parts], "cross_entropy")
+            (error,) = await asyncio.gather(call, return_exceptions=True)
+            await asyncio.sleep(after)
+            return error, len(trained(app, training))
+
+    return run(scenario)
+
+
+@pytest.mark.parametrize("settings", SEQS, ids=str)
+@pytest.mark.parametrize("answer", [(200, b"}{"), (200, PAGE, HTML), (404, PAGE, HTML)])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_what_the_server_may_have_done_is_never_called_without_effect(settings, answer, parts):
+    """M20 M43: an answer that nobody can read was written after the work was done."""
+
+    async def script(sent, deliver):
+        if sent.name == "forward_backward":
+            await deliver()
+            return answer
+        return None
+
+    config = Config(chunk_datums=1, retry_window=20.0)
+    error, done = said(script, settings, parts=parts, config=config)
+    assert isinstance(error, TinkerError)
+    assert done >= 1
+    assert "no effect" not in str(error)
+    assert "None of the" not in str(error)
+    assert "Submit only the parts" not in str(error)
+
+
+def test_a_number_under_a_gateways_page_is_not_given_to_another_body():
+    """M20: the page came after the work, and outlasted the window: the next call is another one."""
+    bodies = []
+
+    async def script(sent, deliver):
+        if sent.name == "forward_backward" and len(bodies) < 30:
+            bodies.append(sent.body)
+            await deliver()
+            return 404, PAGE, HTML
+        return None
+
+    async def scenario():
+        app = server(seq="dedupe")
+        config = Config(retry_window=5.0)
+        async with client(Scripted(app, script), wire="json", config=config) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=1)
+            call = await training.forward_backward_async([datum()], "cross_entropy")
+            (error,) = await asyncio.gather(call, return_exceptions=True)
+            bodies.extend([None] * 30)
+            await (await training.optim_step_async(adam()))
+            return error, [(e.op, e.seq) for e in app.log.training(training.model_id)]
+
+    error, done = run(scenario)
+    assert "may or may not have taken effect" in str(error)
+    assert done == [("forward_backward", 1), ("optim_step", 2)]
+
+
+@pytest.mark.parametrize("settings", SEQS[:5], ids=str)
+def test_parts_that_are_still_sent_after_a_deadline_are_not_called_without_effect(settings):
+    """M19 F13: the parts of a call that has left follow it, whoever waits for them."""
+
+    async def script(sent, deliver):
+        if sent.name == "forward_backward":
+            await asyncio.sleep(3.0)
+
+    config = Config(chunk_datums=1, wait_deadline=2.0)
+    error, done = said(script, settings, parts=3, config=config, after=60.0)
+    assert done == 3
+    assert "1, 2, 3 may or may not have taken effect" in str(error)
+    assert "the others did not" not in str(error)
+    assert "Do not submit it again" in str(error)

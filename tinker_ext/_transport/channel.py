@@ -12,6 +12,7 @@ from typing import cast
 
 import httptools
 
+import tinker_ext._statuses as statuses
 from tinker_ext._transport.inflate import CorruptError, Inflater, TooLargeError, inflater_for
 from tinker_ext._transport.messages import (
     ConnectionLostError,
@@ -275,8 +276,9 @@ class Channel(asyncio.Protocol):
             raise self._error
         assert self._parser is not None
         # Servers often close a connection right after a 500, unannounced (uvicorn does); whatever
-        # is sent on it next would be lost, and nobody could tell whether it had its effect.
-        alive = self._status != 500 and bool(self._parser.should_keep_alive())
+        # is sent next would be lost. And behind a balancer that keeps a connection at a server
+        # which is down, another connection may reach one that is well.
+        alive = self._status not in statuses.FAILED and bool(self._parser.should_keep_alive())
         self._keep = alive and not self._head_only
         self._done = True
 

@@ -356,7 +356,8 @@ async def resume(
                 _take_wire(workspace, state, dialect)
                 await recorded.read_earlier(model.model_id, workspace.seconds())
                 return await _attach(workspace, recorded, model)
-            except (RequestFailedError, FutureExpiredError) as error:
+            except (RequestFailedError, FutureExpiredError, ConflictError) as error:
+                # 409 at a poll: the server accepted the request and did not do it.
                 obstacle = f"a request of its last step cannot be read again: {error.message}"
         log.warning("The run goes back to its last checkpoint: %s.", obstacle)
         # Its place on the server may be the only one there is.

@@ -97,7 +97,7 @@ class Progress:
 
     def moved(self, now: float) -> None:
         """Note that a sample was accepted or finished."""
-        self._moved = now
+        self._moved = max(self._moved, now)
 
     def close(self) -> None:
         """Stop watching."""
@@ -607,7 +607,7 @@ class SamplePool:
         post = _SamplePost(self, sample)
         await server.connection.send(post, post.make)
         reply = post.conclude()
-        (source.progress or self._progress_of(source)).moved(post.began)
+        (source.progress or self._progress_of(source)).moved(post.loop.time())
         self.limit.accepted(in_flight=len(self._in_flight))
         if source.completions is None:
             self._widen(server.connection)

@@ -77,6 +77,7 @@ from tinker_ext.core.polling import wait_for
 from tinker_ext.core.server import Server
 from tinker_ext.errors import (
     APIConnectionError,
+    APIError,
     APIResponseValidationError,
     APIStatusError,
     ClientClosedError,
@@ -267,11 +268,11 @@ class _Delivery(Attempts):
         request, queue = self._request, self._queue
         if reply is not None and reply.status in statuses.ACCEPTED:
             return self._read(reply)
-        harmless = queue.resends or request.call is None
-        if reply is not None and not harmless and is_gateway_page(reply):
+        if reply is not None and is_gateway_page(reply):
             # It may have been written after the server had done the work.
             request.reached = True
-            return Fail("unsafe")
+            if not (queue.resends or request.call is None):
+                return Fail("unsafe")
         told = self.by_table(reply, error)
         if reply is None:
             assert error is not None
@@ -295,6 +296,7 @@ class _Delivery(Attempts):
         except APIResponseValidationError as error:
             self._unreadable += 1
             self.error = error
+            request.reached = True
             if self._queue.resends and self._unreadable < UNREADABLE:
                 return back_off(self._unreadable, self.rng.random(), self.timing, unhealthy=False)
             return Fail("final")
@@ -822,20 +824,28 @@ class TrainingQueue:
             if (each.refused is None if each.accepted else each.reached)
             or not each.answered.done()  # on its way
         ]
+        lost = any(each in self._unsettled for each in call.requests)
+        goes_on = call.error is None or call.goes_on or (lost and not self._ahead)
+        unsent: Sequence[int] = ()
+        if call.requests and goes_on and self._closed is None:
+            unsent = range(len(call.requests), parts)  # they leave all the same
         error.parts_taken = tuple(request.index + 1 for request in took)
-        names, unknown = (
-            ", ".join(str(request.index + 1) for request in each) for each in (took, doubtful)
-        )
+        names = ", ".join(map(str, error.parts_taken))
+        in_doubt = sorted({each.index + 1 for each in doubtful} | {index + 1 for index in unsent})
+        unknown = ", ".join(map(str, in_doubt))
         if parts > 1 and took:
             numbers = ", ".join(str(request.seq_id) for request in took)
             error.effect = (
                 f"Of the {parts} parts of this call the server has accepted {names} (seq_id "
                 f"{numbers}), which take effect."
             )
-        elif parts > 1 and doubtful:
+            if in_doubt:
+                error.effect += f" Of {unknown} it is not known."
+        elif parts > 1 and in_doubt:
+            others = ", the others did not" if len(in_doubt) < parts else ""
             error.effect = (
-                f"Of the {parts} parts of this call {unknown} may or may not have taken effect, "
-                "the others did not."
+                f"Of the {parts} parts of this call {unknown} may or may not have taken "
+                f"effect{others}."
             )
         elif parts > 1:
             error.effect = f"None of the {parts} parts of this call took effect."
@@ -849,9 +859,15 @@ class TrainingQueue:
                 if call.requests
                 else "It was not sent."
             )
-        if not took or parts == 1 or any(each in self._unsettled for each in call.requests):
+        if unsent:
+            error.effect = f"{error.effect} Those that were not sent yet are still sent."
+        if lost or parts == 1:
             return
-        if doubtful:
+        if unsent:
+            error.hint = "Do not submit it again: wait for a later call, or restore a checkpoint."
+        elif not took:
+            return
+        elif in_doubt:
             error.hint = (
                 f"Go back to the last checkpoint: whether part {unknown} took effect is not known, "
                 "and the parts that were accepted would count twice."
@@ -1036,9 +1052,11 @@ class TrainingQueue:
             return self._with_wire_hint(request, self.server.missing(op, error) or error)
         if self.resends and isinstance(error, TinkerError):
             self._unsettled.append(request)
+            page = isinstance(error, APIError) and is_page(error.body)
             error.hint = (
-                "The server may have received it. It is sent again, with the same number, before "
-                "the next training request of this client, so do not submit it anew."
+                f"{'A gateway answered. ' if page else ''}The server may have received it. It is "
+                "sent again, with the same number, before the next training request of this "
+                "client, so do not submit it anew."
             )
             return error
         dialect = self.server.dialect

@@ -14,7 +14,7 @@ document's types and defaults. What is sent and what is left out is up to the de
 from __future__ import annotations
 
 import inspect
-import math
+import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
@@ -96,6 +96,7 @@ def _check(row: Field) -> Callable[[Any, Any, Any], None]:
 
 # What 64 bits hold, with or without a sign; JSON writers carry no more.
 _LEAST, _MOST = -(2**63), 2**64 - 1
+_LARGEST = sys.float_info.max
 
 
 def whole(name: str, *, least: int = _LEAST) -> Callable[[Any], int]:
@@ -133,8 +134,8 @@ def finite(
         ):
             raise InvalidInputError(f"{name} must be a number, not {value!r}.")
         number = value if isinstance(value, (int, float)) else float(value)
-        if not math.isfinite(number):
-            raise InvalidInputError(f"{name} must be finite, got {number}.")
+        if not -_LARGEST <= number <= _LARGEST:  # also an integer that no float can hold
+            raise InvalidInputError(f"{name} must be finite, got {number!r:.50}.")
         if least is not None and number < least:
             raise InvalidInputError(f"{name} must be at least {least}, got {number}.")
         if most is not None and number > most:

@@ -243,5 +243,29 @@ def test_sampling_without_any_progress_ends():
     assert 600 <= now < 700
 
 
+def test_a_sample_that_is_accepted_late_counts_as_progress_when_it_is():
+    """M23: its first attempt hung for longer than the progress timeout; the second was taken."""
+
+    async def scenario():
+        posts = []
+
+        async def slow(operation, body, request):
+            if operation == "asample":
+                posts.append(request)
+                if len(posts) == 1:
+                    await asyncio.sleep(4.0)
+                    return 503, {}
+            if operation == "retrieve_future":
+                await asyncio.sleep(2.0)
+            return None
+
+        config = Config(progress_timeout=5.0)
+        async with client(StubServer(slow), config=config) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            return await _value(sampler.sample(PROMPT, 1, PARAMS))
+
+    assert run(scenario).sequences
+
+
 async def _value(future):
     return await future

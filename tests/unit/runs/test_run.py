@@ -14,7 +14,7 @@ from in_process import MODEL, adam, datum
 
 from tinker_ext import DimuonOptimizerConfig, Run, ServiceClient
 from tinker_ext import runs as run_module
-from tinker_ext.errors import InvalidInputError, RequestFailedError
+from tinker_ext.errors import InvalidInputError, RequestFailedError, UnsafeToRetryError
 from tinker_ext.journal import JournalError
 from tinker_ext.mock import Server, Settings
 from tinker_ext.types.optimizer import AdamOptimizerConfig
@@ -608,3 +608,15 @@ def test_the_number_of_a_probe_is_not_given_away_after_a_crash(path, seq, crash)
         ] * 4
         numbers = [effect.seq for effect in done]
         assert numbers == sorted(set(numbers))
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_run_goes_back_when_a_request_was_refused_at_its_poll(path, declared):
+    """M20 F4: one lost answer on a server that refuses late ends one start, not every start."""
+    with Server(Settings(seq="late", declared=declared)) as server:
+        server.faults.add("drop_response", path="forward_backward", nth=2)
+        with pytest.raises(UnsafeToRetryError), make(server, path, save_every=10) as run:
+            train(run, 3)
+        with make(server, path, save_every=10) as run:
+            train(run, 3)
+        assert run.how == "restarted"

@@ -29,6 +29,8 @@ def test_adam_defaults():
     ("cls", "arguments"),
     [
         (types.AdamParams, {"learning_rate": float("inf")}),
+        (types.AdamParams, {"learning_rate": 10**400}),
+        (types.SamplingParams, {"temperature": -(10**400)}),
         (types.AdamParams, {"learning_rate": "fast"}),
         (types.DimuonParams, {"learning_rate": -1}),
         (types.DimuonParams, {"learning_rate": 1, "beta1": 1}),
