@@ -124,7 +124,9 @@ class _Renewed:
         left = self._expires_at - self._now()
         third = self._life / 3
         if self._value is None or left <= 0:
-            await self._need()
+            if self._failure is not None and self._rests(ASK_AFTER_FAILURE_S):
+                raise self._failure.with_traceback(None)
+            await asyncio.shield(self._renew())
         elif left <= min(ON_DEMAND_MARGIN_S, third) and not self._rests(RETRY_AFTER_FAILURE_S):
             with contextlib.suppress(TinkerError):  # the old one is still good
                 await asyncio.shield(self._renew())
@@ -138,11 +140,6 @@ class _Renewed:
         old = self._now() - self._got_at >= REFUSED_AFTER_S
         if old and self._value is not None and self._value.reveal() == value:
             self._expires_at = self._now()
-
-    async def _need(self) -> None:
-        if self._failure is not None and self._rests(ASK_AFTER_FAILURE_S):
-            raise self._failure.with_traceback(None)
-        await asyncio.shield(self._renew())
 
     def _rests(self, seconds: float) -> bool:
         return 0 <= self._now() - self._failed_at < seconds

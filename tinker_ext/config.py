@@ -85,6 +85,8 @@ def _secret(value: str | Secret | None, name: str) -> Secret | None:
         return value or None
     if not isinstance(value, str):
         raise ConfigurationError(f"{name} must be text or None, not {type(value).__name__}.")
+    if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ConfigurationError(f"{name} must be text that can be written as UTF-8.")
     return Secret(value) if value else None
 
 
@@ -98,7 +100,10 @@ def _cloudflare_secret(value: str | Secret | None) -> Secret | None:
 
 def _tags(value: Any) -> tuple[str, ...]:
     items = value.split(",") if isinstance(value, str) else value
-    items = tuple(items) if isinstance(items, Iterable) else (items,)
+    try:
+        items = tuple(items) if isinstance(items, Iterable) else (items,)
+    except TypeError:  # numpy's array of one number
+        items = (items,)
     for item in items:
         if not isinstance(item, str):
             raise ConfigurationError(f"tags must be a list of texts, got {item!r:.50} among them.")
@@ -109,11 +114,18 @@ def normal_url(value: str) -> str:
     """A base URL in its one form: lower-case host, no default port, no slash too many.
 
     Raises:
-        ConfigurationError: It is not text, or ends in the path that every request adds.
+        ConfigurationError: It is not text, has a line break or another control character, or ends
+            in the path that every request adds.
     """
     if not isinstance(value, str):
         raise ConfigurationError(f"base_url must be text, not {type(value).__name__}.")
     text = value.strip()
+    if not text.isprintable():
+        # Raw, it could write lines of its own into logs and, as a header, into requests.
+        raise ConfigurationError(
+            f"The base URL {text!r:.200} has a line break or another control character; leave it "
+            "out."
+        )
     scheme, mark, rest = text.partition("://")
     scheme = scheme.lower()
     if not mark or scheme not in _DEFAULT_PORTS:
@@ -225,7 +237,7 @@ def _choice(default: str, env: str, *others: str) -> Any:
     allowed = (default, *others)
 
     def check(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if value not in allowed:
+        if not isinstance(value, str) or value not in allowed:
             raise ConfigurationError(
                 f"{attribute.name} must be one of {', '.join(allowed)}, not {value!r}."
             )

@@ -143,8 +143,20 @@ def decode_body(body: object) -> tuple[bytes, object]:
     return json.dumps(body, default=str).encode(), body
 
 
+def printable(text: str) -> str:
+    """Text as a terminal may show it: control characters but newline and tab as their escapes."""
+    if text.isprintable():
+        return text
+    return "".join(
+        letter
+        if letter.isprintable() or letter in "\n\t"
+        else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
 def describe_body(decoded: object) -> str:
-    """The words of the server in an error body, cut to a readable length."""
+    """The words of the server in an error body, printable and cut to a readable length."""
     if decoded is None:
         return "the server gave no reason"
     if isinstance(decoded, dict) and len(decoded) == 1:
@@ -154,8 +166,8 @@ def describe_body(decoded: object) -> str:
     if is_page(text):
         text = " ".join(text.split())
     if len(text) <= _LONGEST_BODY_SHOWN:
-        return text
-    return f"{text[:_LONGEST_BODY_SHOWN]}… ({len(text)} characters)"
+        return printable(text)
+    return f"{printable(text[:_LONGEST_BODY_SHOWN])}… ({len(text)} characters)"
 
 
 _CONTEXT = ("operation", "request_id", "attempts", "elapsed", "hint")
@@ -177,7 +189,7 @@ class TinkerError(Exception):
     in_doubt: bool = False
     """Set when an earlier attempt may have taken effect, whatever the last one came to."""
     parts_taken: tuple[int, ...] | None = None
-    """Of a training call: the parts that the server accepted, counted from 1."""
+    """Of a training call: the parts that are known to have taken effect, counted from 1."""
     effect: str | None = None
     """Of a training call: what of it took effect, in words."""
 
@@ -219,10 +231,11 @@ class TinkerError(Exception):
         elif self.elapsed is not None:
             facts.append(f"after {self.elapsed:.1f} s")
         if facts:
-            text = f"{text} ({', '.join(facts)})"
+            text, stop = (text[:-1], ".") if text.endswith(".") else (text, "")
+            text = f"{text} ({', '.join(facts)}){stop}"
         if self.effect:
             text = f"{text}{'' if text.endswith(('.', '!', '?')) else '.'} {self.effect}"
-        return f"{text} Hint: {self.hint}" if self.hint else text
+        return printable(f"{text} Hint: {self.hint}" if self.hint else text)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self._public_args(), self._public_state())
@@ -581,16 +594,7 @@ class ExperimentalWarning(FutureWarning):
 
 
 STATUS_ERRORS: Mapping[int, type[APIStatusError]] = {
-    400: BadRequestError,
-    401: AuthenticationError,
-    402: BillingError,
-    403: PermissionDeniedError,
-    404: NotFoundError,
-    408: ServerTimeoutError,
-    409: ConflictError,
-    410: GoneError,
-    422: UnprocessableEntityError,
-    429: RateLimitError,
+    cls.status_code: cls for cls in APIStatusError.__subclasses__() if hasattr(cls, "status_code")
 }
 """The one table from status to class; every status of 500 and above is InternalServerError."""
 
@@ -640,8 +644,7 @@ def error_for_status(
         request_id=request_id,
         attempts=attempts,
         elapsed=elapsed,
-        hint=hint
-        or (PAGE_HINT if status in statuses.MISSING and is_page(content) else cls.default_hint),
+        hint=hint or (is_page(content) and _PAGE_HINTS.get(status)) or cls.default_hint,
     )
 
 
@@ -649,3 +652,12 @@ PAGE_HINT = (
     "The body is a web page, so a gateway or proxy wrote it and not a Tinker server. Try again, or "
     "check base_url."
 )
+GATE_HINT = (
+    "The body is a web page, so a gateway or proxy wrote it, and no Tinker server has seen the API "
+    "key. Check base_url, the network (VPN, proxy), and what the gateway asks for, such as "
+    "CLOUDFLARE_ACCESS_CLIENT_ID and CLOUDFLARE_ACCESS_CLIENT_SECRET."
+)
+_PAGE_HINTS = {
+    **dict.fromkeys(statuses.MISSING, PAGE_HINT),
+    **dict.fromkeys(statuses.CREDENTIAL_REFUSED, GATE_HINT),
+}

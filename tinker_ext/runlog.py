@@ -84,6 +84,7 @@ Example:
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -95,8 +96,8 @@ from typing import Any
 import orjson
 
 from tinker_ext import forks
-from tinker_ext.observe.ledger import Budget, Hold, Ledger
-from tinker_ext.observe.prices import Prices
+from tinker_ext.errors import ConfigurationError
+from tinker_ext.observe.ledger import Budget, Hold, Ledger, Prices
 from tinker_ext.types.tokens import Tokens
 
 __all__ = [
@@ -130,6 +131,9 @@ class RunLog:
     Args:
         path: The file, or a directory in which ``metrics.jsonl`` is kept. A path that does not
             exist yet is a file when its name ends like one, for example in ``.jsonl``.
+
+    Raises:
+        ConfigurationError: No file can have that name.
     """
 
     closes_slowly = False
@@ -137,6 +141,7 @@ class RunLog:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         path = Path(path)
+        _check_name(path)
         is_file = path.is_file() or (path.suffix in FILE_SUFFIXES and not path.is_dir())
         self.path = path if is_file else path / DEFAULT_NAME
         self._lock = forks.lock()
@@ -188,6 +193,19 @@ class RunLog:
             )
 
 
+def _check_name(path: Path) -> None:
+    """Refuse a name that no file can have; whatever else is wrong may change while the run goes."""
+    why = None
+    try:
+        path.stat()
+    except ValueError as error:  # a null character, or half a character
+        why = str(error)
+    except OSError as error:
+        why = error.strerror if error.errno == errno.ENAMETOOLONG else None
+    if why is not None:
+        raise ConfigurationError(f"run_log cannot be {str(path)!r:.80}: {why}.")
+
+
 def read(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     """The lines of a run log, in order; a line that is not whole (yet) is left out.
 
@@ -201,7 +219,7 @@ def read(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
         for line in file:
             try:
                 record = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(record, dict) and isinstance(record.get("type"), str):
                 yield record

@@ -15,6 +15,7 @@ from tinker_ext.clients.arguments import record_of
 from tinker_ext.clients.models import NewModel, Resumption
 from tinker_ext.clients.service import ServiceClient
 from tinker_ext.clients.training import TrainingClient
+from tinker_ext.core.future import AwaitableConcurrentFuture
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.journal import Journal, JournalError
 from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
@@ -224,7 +225,11 @@ class Run:
                 f"Step {self._step} was left before its end. Leave the Run and open it again: "
                 "then it is done again without taking effect twice."
             )
-        return self.next_step < count
+        if self.next_step < count:
+            return True
+        # After a crash behind the last step the run may still have to go back to a checkpoint.
+        state = self.journal.state
+        return self._training is None and state.model is not None and state.ended is None
 
     # -- on the loop -----------------------------------------------------------------------
 
@@ -283,10 +288,8 @@ class Run:
             status = endings.status_of(error)
             raise
         finally:
-            self._end(status)
-            if self._owned:
-                self._leave_unsaved(status)
-                self.service.close(status).result()
+            if (closing := self._end(status)) is not None:
+                closing.result()
 
     async def close_async(self, status: endings.Status = "success") -> None:
         """Async form of `close`."""
@@ -299,15 +302,8 @@ class Run:
             status = endings.status_of(error)
             raise
         finally:
-            self._end(status)
-            if self._owned:
-                self._leave_unsaved(status)
-                await self.service.close(status)
-
-    def _leave_unsaved(self, status: str) -> None:
-        """Leave a session that holds the only copy of some steps, so that a later run finds it."""
-        if status != "success" and self.journal.state.unsaved:
-            self.service.holder.session.leave()
+            if (closing := self._end(status)) is not None:
+                await closing
 
     def _finishes(self, status: str) -> bool:
         used = self._training is not None
@@ -346,7 +342,8 @@ class Run:
         if self.journal.state.names == [name]:
             await models.keep_state(self.service.holder, training, name)
 
-    def _end(self, status: str) -> None:
+    def _end(self, status: endings.Status) -> AwaitableConcurrentFuture[None] | None:
+        """End the journal and, if it is this run's own, the service; then its future."""
         self._closed = True
         if self._training is not None:
             try:
@@ -356,6 +353,11 @@ class Run:
         if not self._owned:
             self.service.holder.journal = None
             self.journal.close()
+            return None
+        if status != "success" and self.journal.state.unsaved:
+            # The session holds the only copy of some steps: a later run finds it.
+            self.service.holder.session.leave()
+        return self.service.close(status)
 
     def __enter__(self) -> Self:
         return self

@@ -77,7 +77,7 @@ def list_dtype(key: str) -> Dtype:
         return LIST_DTYPES[key]
     except KeyError:
         known = ", ".join(sorted(LIST_DTYPES))
-        hint = nearest(key, LIST_DTYPES) or "."
+        hint = nearest(str(key), LIST_DTYPES) or "."
         raise UnknownKeyError(
             f"A plain list under {key!r} has no known dtype{hint} Known names: {known}. "
             "For another name pass a numpy array or a TensorData."
@@ -156,7 +156,9 @@ def kept(source: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def frozen_copy(source: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A read-only copy of an array that can travel as it is; itself when nobody can write to it."""
-    if is_constant(source):
+    base = source.base
+    # A view of an array that can be written to is what a datum keeps: nothing more to look at.
+    if not (type(base) is np.ndarray and base.flags.writeable) and is_constant(source):
         return source
     made = np.array(source, order="C")
     made.setflags(write=False)

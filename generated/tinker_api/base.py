@@ -198,7 +198,8 @@ class Model:
             if value is _MISSING:
                 if item.required:
                     raise ParseError(f"{cls.__name__} needs the key {key!r}")
-                assign(self, item.name, item.absent())
+                fresh = type(item.default) in (list, dict)
+                assign(self, item.name, item.absent() if fresh else item.default)
                 continue
             seen += 1
             if not item.required:

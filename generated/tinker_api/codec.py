@@ -258,15 +258,13 @@ def _dump(value: Any) -> Any:
 class Object:
     """A value of one model class."""
 
-    __slots__ = ("model",)
+    __slots__ = ("model", "read")
     plain = False
     verbatim = False
 
     def __init__(self, model: type[Model]) -> None:
         self.model = model
-
-    def read(self, value: Any) -> Any:
-        return self.model.from_dict(value)
+        self.read = model.from_dict
 
     def write(self, value: Any) -> Any:
         return _dump(value)

@@ -53,15 +53,19 @@ def text_of(value: Any) -> str:
 
 
 def segment_of(value: Any) -> str:
-    """Return a value as one segment of a path: quoted, slashes included.
+    """Return a value as one segment of a path, quoted.
 
     Raises:
-        ValueError: It is empty or would lead to another path.
+        ValueError: It is empty, would lead to another path, or has a slash, which servers read as
+            the beginning of the next segment even when it is quoted.
     """
     # Ids hold colons, which both eras of the service send as they are.
     text = quote(text_of(value), safe=":")
-    if text in ("", ".", ".."):
-        raise ValueError(f"{value!r} cannot be a part of a path")
+    if text in ("", ".", "..") or "%2F" in text:
+        raise ValueError(
+            f"{value!r} cannot be a part of a path; an id is one word without a slash, such as "
+            "a1b2c3 or a1b2c3:train:0"
+        )
     return text
 
 

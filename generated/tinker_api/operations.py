@@ -400,7 +400,7 @@ class Operation(Generic[Reply, Result]):
             raw: The JSON value, or its bytes.
 
         Returns:
-            The result, or the member that says that there is none (yet).
+            The result, or the member that says that there is not one (yet).
 
         Raises:
             ParseError: The body is not one of them.

@@ -144,9 +144,6 @@ class InProcessTransport(httpx.AsyncBaseTransport):
 
     `httpx.ASGITransport` looks for trio in the file system at every request, which costs more than
     the embedded server needs for a small one.
-
-    Args:
-        app: The application.
     """
 
     def __init__(self, app: Application) -> None:

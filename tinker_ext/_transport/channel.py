@@ -103,7 +103,8 @@ class Channel(asyncio.Protocol):
         assert self._waiter is None
         self._reset(limit, head_only=head_only)
         self.exchanges += 1
-        self._waiter = waiter = self._loop.create_future()
+        waiter: asyncio.Future[RawReply] = asyncio.Future(loop=self._loop)
+        self._waiter = waiter
         if not body:
             self._transport.write(head)
         elif isinstance(body, Body):
@@ -160,15 +161,17 @@ class Channel(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read bytes of the reply."""
-        if self._waiter is None or self._parser is None:
+        parser = self._parser
+        if self._waiter is None or parser is None:
             self.abort()  # nobody asked: what follows could answer the next request
             return
-        self._received += len(data)
-        if not self._head_done and self._received > MAX_HEADER_BYTES + len(data):
+        size = len(data)
+        self._received = received = self._received + size
+        if received > MAX_HEADER_BYTES + size and not self._head_done:
             self._fail(ReplyTooLargeError(f"the reply's headers exceed {MAX_HEADER_BYTES} bytes"))
             return
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except httptools.HttpParserCallbackError:
             self._fail(self._error or MalformedReplyError("the reply could not be read"))
             return
@@ -177,8 +180,8 @@ class Channel(asyncio.Protocol):
             self._fail(MalformedReplyError(f"the reply is not well-formed HTTP: {what}"))
             return
         # What is neither head nor body: the sizes of chunks, their extensions, and trailers.
-        beside = self._received - self._body_bytes
-        if beside > 2 * MAX_HEADER_BYTES + len(data) + self._chunks * _CHUNK_LINE_BYTES:
+        beside = received - self._body_bytes
+        if beside > 2 * MAX_HEADER_BYTES + size + self._chunks * _CHUNK_LINE_BYTES:
             self._fail(ReplyTooLargeError(f"the reply's trailers exceed {MAX_HEADER_BYTES} bytes"))
         elif self._done:
             self._deliver()
@@ -221,10 +224,8 @@ class Channel(asyncio.Protocol):
         """Keep one header; trailers after the body mean nothing here (RFC 9110 §6.5.1)."""
         if self._head_done:
             return
-        key = name.decode("latin-1").lower()
-        text = value.decode("latin-1")
-        known = self._headers.get(key)
-        self._headers[key] = text if known is None else f"{known}, {text}"
+        key, text, headers = name.decode("latin-1").lower(), value.decode("latin-1"), self._headers
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
 
     def on_headers_complete(self) -> None:
         """Decide how the body will be read."""
@@ -271,7 +272,8 @@ class Channel(asyncio.Protocol):
         if self._status < 200:
             self._headers = {}
             return
-        self._finish_body()
+        if self._inflater is not None:
+            self._finish_body()
         if self._error is not None:
             raise self._error
         assert self._parser is not None

@@ -7,10 +7,11 @@ first attempt, and by the retry loop as many more as the verdicts on them ask fo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
 import attrs
 import httpx
@@ -27,7 +28,13 @@ from tinker_ext._transport.events import (
     RetryScheduled,
 )
 from tinker_ext._transport.headers import DeprecationNotes, HeaderBlock, forget_frames
-from tinker_ext._transport.limits import FairQueue, SharedBackoff, shared_backoff
+from tinker_ext._transport.limits import (
+    FairQueue,
+    RetryTokens,
+    SharedBackoff,
+    shared_backoff,
+    shared_tokens,
+)
 from tinker_ext._transport.messages import Call, Lane, LaneBusyError, Reply, RetryRule
 from tinker_ext._transport.origin import (
     MAX_REDIRECTS,
@@ -44,9 +51,7 @@ from tinker_ext._transport.retry import (
     Attempts,
     Fail,
     Retry,
-    RetryTokens,
     Timing,
-    shared_tokens,
 )
 from tinker_ext.auth import Credentials
 from tinker_ext.config import Config
@@ -56,8 +61,10 @@ log = logging.getLogger("tinker_ext")
 
 COMPLAIN_SECONDS = 10.0
 """A call that fails for longer is worth a line in the log, and the next line comes no sooner."""
-SLOW_SECONDS = 8.0
-"""… and so is one that a healthy server answers at once, and that has no answer for this long."""
+SLOW_SECONDS = 6.0
+"""… and so is one that a healthy server answers at once, and that has no answer for this long.
+
+It is waited for all the same; with the start of a program the line is there within ten seconds."""
 
 LAST_SECONDS = 1.0
 """Time for an attempt that is the last one at a server that has never answered."""
@@ -198,11 +205,7 @@ class Connection:
         if pending is not None:
             attempts.pending = pending
             attempts.timing = attrs.evolve(attempts.timing, attempts=None)
-        slow = attempts.loop.call_later(SLOW_SECONDS, self._report_slow, call, attempts)
-        try:
-            await self.send(attempts, lambda: call)
-        finally:
-            slow.cancel()
+        await self.send_watched(attempts, lambda: call)
         return self.conclude(lambda: call, attempts)
 
     def _with_key(self, call: Call) -> Call:
@@ -216,11 +219,25 @@ class Connection:
             deadline = asyncio.get_running_loop().time() + self.timing.window + call.timeout
         call = self._with_key(call)
         attempts = self.attempts(attrs.evolve(call, retry=RetryRule.ONCE), deadline)
-        await self._attempt(attempts, lambda: call)
+        with self._watched(attempts, lambda: call):
+            await self._attempt(attempts, lambda: call)
         if attempts.reply is None:
             assert attempts.error is not None
             raise attempts.error
         return attempts.reply
+
+    async def send_watched(self, attempts: Attempts, make: Callable[[], Call]) -> None:
+        """Do what `send` does, and warn when there is no answer for a while."""
+        with self._watched(attempts, make):
+            await self.send(attempts, make)
+
+    @contextlib.contextmanager
+    def _watched(self, attempts: Attempts, make: Callable[[], Call]) -> Iterator[None]:
+        slow = attempts.loop.call_later(SLOW_SECONDS, self._report_slow, make, attempts)
+        try:
+            yield
+        finally:
+            slow.cancel()
 
     async def send(self, attempts: Attempts, make: Callable[[], Call]) -> None:
         """Make attempts until `attempts` has its final verdict.
@@ -228,10 +245,6 @@ class Connection:
         Thousands wait for a slot of their lane at a time, so a call is made only when it has one:
         nobody keeps a body or headers while waiting, and a token is as new as it can be. The first
         attempt comes before the retry machinery is built, for the same reason.
-
-        Args:
-            attempts: Judges what comes back.
-            make: Makes the call for the next attempt.
         """
         await self._attempt(attempts, make)
         if isinstance(attempts.verdict, Retry):
@@ -326,14 +339,15 @@ class Connection:
                 await self._slot(pool.queue, attempts)
                 started = loop.time()
             if (
-                not earlier
+                self.base_url not in _answered
+                and not earlier
                 and attempts.rule is not RetryRule.ONCE
-                and self.base_url not in _answered
             ):
                 attempts.give_up_by = started + self.timing.first_window
             try:
                 call = make()
-                headers = await self._headers.build(call, earlier)
+                if not self._headers.has_key:
+                    await self._headers.renew(call)
                 if watched:
                     self._tell_start(call, earlier)
                 if self._closed:
@@ -343,8 +357,10 @@ class Connection:
                 end = min(attempts.deadline, attempts.give_up_by)
                 if earlier:  # the last one may have begun just before the first window ends
                     end = max(end, min(attempts.deadline, started + LAST_SECONDS))
-                raw = await pool.send(call, target, headers, end)
+                # Not kept in a variable: thousands wait in the next line.
+                raw = await pool.send(call, target, self._headers.build(call, earlier), end)
                 if raw[0] in statuses.REDIRECTS and not call.redirect_is_answer:
+                    headers = self._headers.build(call, earlier)
                     raw = await self._follow(pool, call, target, headers, raw, end)
                 status, fields, content = self._headers.receive(raw)
                 if status not in statuses.FAILED or "retry-after" in fields:
@@ -372,7 +388,7 @@ class Connection:
             if attempts.taken:
                 attempts.leave()
         (self._tokens or self.tokens).note_outcome(lane, reply, error, started)
-        await attempts.take(reply, error)
+        attempts.verdict = await attempts.take(reply, error)
 
     async def _follow(
         self, pool: Pool, call: Call, target: str, headers: str, raw: RawReply, deadline: float
@@ -414,11 +430,15 @@ class Connection:
             RequestFinished(call.operation, Lane(call.lane), earlier + 1, status, failure, took)
         )
 
-    def _report_slow(self, call: Call, attempts: Attempts) -> None:
-        now = attempts.loop.time()
-        # Telemetry and heartbeats delay nobody; a call that was answered and repeats, like one
-        # that asks until something is ready, is reported by its retries.
-        if call.timeout <= COMPLAIN_SECONDS or attempts.count or call.lane == Lane.TELEMETRY:
+    def _report_slow(self, make: Callable[[], Call], attempts: Attempts) -> None:
+        now, call = attempts.loop.time(), make()
+        # Telemetry and heartbeats delay nobody, and a poll is held on purpose; a call that was
+        # answered and repeats, like one that asks until something is ready, is reported by its
+        # retries.
+        unwatched = call.lane in (Lane.TELEMETRY, Lane.POLL)
+        # An error that is about to come says it, too.
+        ending = attempts.end - now <= LAST_SECONDS
+        if call.timeout <= COMPLAIN_SECONDS or attempts.count or unwatched or ending:
             return
         if now - self._complained >= COMPLAIN_SECONDS:
             self._complained = now

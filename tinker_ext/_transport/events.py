@@ -208,11 +208,7 @@ class Observer(Protocol):
 
 
 class Observers:
-    """Several observers as one; keeps their errors away from the caller.
-
-    Args:
-        observers: Who is told, in this order.
-    """
+    """Several observers as one; keeps their errors away from the caller."""
 
     def __init__(self, observers: Iterable[Observer] = ()) -> None:
         self.each: tuple[Observer, ...] = tuple(observers)
@@ -245,11 +241,7 @@ class Observers:
 
 
 class LoggingObserver:
-    """Writes every attempt and every retry at debug level; queue states have a line of their own.
-
-    Args:
-        log: Where to write.
-    """
+    """Writes attempts and retries at debug level; queue states have a line of their own."""
 
     def __init__(self, log: logging.Logger = logger) -> None:
         self._log = log

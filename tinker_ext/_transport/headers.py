@@ -84,7 +84,27 @@ class HeaderBlock:
             self._blocks[method, headers] = block
         return block, own_key
 
-    async def build(self, call: Call, earlier: int) -> Concealed:
+    @property
+    def has_key(self) -> bool:
+        """Whether the credential is known and stays as it is; `renew` asks for it."""
+        credentials = self._credentials
+        return credentials is None or (
+            self._key_line[0] is not None and getattr(credentials, "constant", False)
+        )
+
+    async def renew(self, call: Call) -> None:
+        """Ask for the credential that a call is to carry."""
+        # One with a key of its own is the one that exchanges it: asking here would wait for it.
+        if any(name.lower() == "x-api-key" for name, _ in call.headers):
+            return
+        assert self._credentials is not None
+        given = await self._credentials.header()
+        if given != self._key_line[0]:
+            secret = None if given is None else Concealed(given)
+            self._key_line = (secret, encode_header("X-API-Key", secret) if secret else "")
+            self._remember(secret or "")
+
+    def build(self, call: Call, earlier: int) -> Concealed:
         """Return all lines but Host and Content-Length, each ending in CRLF."""
         own_key = False
         if call.headers:
@@ -99,15 +119,7 @@ class HeaderBlock:
             block += f"X-Idempotency-Key: {call.idempotency_key}\r\n"
         if earlier:
             block += f"X-Stainless-Retry-Count: {earlier}\r\n"
-        # A call with a key of its own is the one that exchanges it: asking here would wait for it.
-        credentials = self._credentials
-        if credentials is not None and not own_key:
-            if self._key_line[0] is None or not getattr(credentials, "constant", False):
-                given = await credentials.header()
-                if given != self._key_line[0]:
-                    secret = None if given is None else Concealed(given)
-                    self._key_line = (secret, encode_header("X-API-Key", secret) if secret else "")
-                    self._remember(secret or "")
+        if not own_key:
             block += self._key_line[1]
         content = call.content
         # A large body is a batch of training data, and to search is faster than to match.
@@ -236,11 +248,7 @@ _LONGEST_TEXT = 500
 
 
 class DeprecationNotes:
-    """Remembers which notes were logged already.
-
-    Args:
-        log: Where to write.
-    """
+    """Remembers which notes were logged already."""
 
     def __init__(self, log: logging.Logger | None = None) -> None:
         self._log = log or logging.getLogger("tinker_ext")

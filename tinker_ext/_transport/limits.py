@@ -1,6 +1,7 @@
-"""How much may be under way at once: fair waiting, byte budget, shared back-off, adaptive limit.
+"""How much may be under way at once, and when a retry may leave.
 
-Every operation here is O(1), whatever is queued, and a waiter costs one future and one deque entry.
+Fair waiting, byte budget, shared back-off, adaptive limit and retry tokens. Every operation here is
+O(1), whatever is queued, and a waiter costs one future and one deque entry.
 """
 
 from __future__ import annotations
@@ -11,6 +12,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
+
+import tinker_ext._statuses as statuses
+from tinker_ext._transport.messages import LaneBusyError, Reply
+from tinker_ext.errors import APIConnectionError
 
 _COMPACT_FROM = 64
 
@@ -43,8 +48,13 @@ class Alarm:
             if alarms is not None:
                 alarms.live -= 1
                 line = alarms.line
-                if not alarms.live or line[0] is self or len(line) > 2 * alarms.live:
-                    alarms.clear_away()
+                if not alarms.live:
+                    line.clear()
+                elif line[0] is self:
+                    while line[0].call is None:
+                        line.popleft()
+                elif len(line) > _COMPACT_FROM and len(line) > 2 * alarms.live:
+                    alarms.line = deque(alarm for alarm in line if alarm.call is not None)
 
     def leave(self) -> Alarm:
         """Be no longer in line: its time has come."""
@@ -53,12 +63,17 @@ class Alarm:
 
 
 class Alarms:
-    """Timeouts of one kind on one loop."""
+    """Timeouts of one kind on one loop.
+
+    The timer of the loop stays set when all of them are cancelled: calls that follow one another
+    would else set and cancel one each.
+    """
 
     def __init__(self) -> None:
         self.line: deque[Alarm] = deque()
         self.live = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._rings = 0.0
 
     def set(
         self,
@@ -69,28 +84,26 @@ class Alarms:
     ) -> Cancellable:
         """Call `call(argument)` at loop time `when`."""
         line = self.line
-        if line and when < line[-1].when:
+        if not line:
+            if self._timer is None or when < self._rings:
+                self.close()
+                self._set_timer(loop, when)
+        elif when < line[-1].when:
             return loop.call_at(when, call, argument)  # out of order: rare enough for the heap
         alarm = Alarm(self, when, call, argument)
         line.append(alarm)
         self.live += 1
-        if self._timer is None:
-            self._timer = loop.call_at(when, self._ring, loop)
         return alarm
 
-    def clear_away(self) -> None:
-        """Let go of what was cancelled."""
-        line = self.line
-        if not self.live:
-            line.clear()
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            return
-        while line[0].call is None:
-            line.popleft()
-        if len(line) > _COMPACT_FROM and len(line) > 2 * self.live:
-            self.line = deque(alarm for alarm in line if alarm.call is not None)
+    def close(self) -> None:
+        """Take the timer back, unless somebody is in line."""
+        if self._timer is not None and not self.line:
+            self._timer.cancel()
+            self._timer = None
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
+        self._rings = when
+        self._timer = loop.call_at(when, self._ring, loop)
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
@@ -103,7 +116,7 @@ class Alarms:
                 self.live -= 1
                 due.append(alarm.leave())
         if line:
-            self._timer = loop.call_at(line[0].when, self._ring, loop)
+            self._set_timer(loop, line[0].when)
         for alarm in due:
             call, argument = alarm.call, alarm.argument
             alarm.call = alarm.argument = None
@@ -117,45 +130,29 @@ class Alarms:
 
 
 class FairQueue:
-    """A counting limit whose waiters are served in the order they came.
-
-    Args:
-        limit: How many may hold a slot at once.
-    """
+    """A counting limit whose waiters are served in the order they came."""
 
     def __init__(self, limit: int) -> None:
         if limit < 1:
             raise ValueError("a limit is at least 1")
-        self._limit = limit
-        self._held = 0
-        self._waiting = 0
+        self.limit = limit
+        """How many may hold a slot at once; `resize` changes it."""
+        self.held = 0
+        """How many hold a slot now."""
+        self.waiting = 0
+        """How many wait for a slot."""
         self._line: deque[asyncio.Future[None]] = deque()
         self._alarms = Alarms()
 
-    @property
-    def limit(self) -> int:
-        """How many may hold a slot at once."""
-        return self._limit
-
-    @property
-    def held(self) -> int:
-        """How many hold a slot now."""
-        return self._held
-
-    @property
-    def waiting(self) -> int:
-        """How many wait for a slot."""
-        return self._waiting
-
     def resize(self, limit: int) -> None:
         """Change the limit; a smaller one takes effect as slots come back."""
-        self._limit = max(1, limit)
+        self.limit = max(1, limit)
         self._hand_out()
 
     def try_acquire(self) -> bool:
         """Take a slot if one is free and nobody waits for it."""
-        if self._held < self._limit and not self._waiting:
-            self._held += 1
+        if self.held < self.limit and not self.waiting:
+            self.held += 1
             return True
         return False
 
@@ -176,13 +173,13 @@ class FairQueue:
         if deadline is not None:
             timer = self._alarms.set(loop, deadline, _expire, waiter)
         self._line.append(waiter)
-        self._waiting += 1
+        self.waiting += 1
         try:
             await waiter
         except (asyncio.CancelledError, TimeoutError):
             if waiter.cancelled() or waiter.exception() is not None:
-                self._waiting -= 1  # its place in the line is skipped when its turn comes
-                if not self._waiting:
+                self.waiting -= 1  # its place in the line is skipped when its turn comes
+                if not self.waiting:
                     self._line.clear()
             else:
                 self.release()  # the slot came at the same moment
@@ -191,18 +188,22 @@ class FairQueue:
             if timer is not None:
                 timer.cancel()
 
+    def close(self) -> None:
+        """Leave no timer behind when nobody waits."""
+        self._alarms.close()
+
     def release(self) -> None:
         """Give a slot back."""
-        self._held -= 1
-        if self._waiting:
+        self.held -= 1
+        if self.waiting:
             self._hand_out()
 
     def _hand_out(self) -> None:
-        while self._line and self._held < self._limit:
+        while self._line and self.held < self.limit:
             waiter = self._line.popleft()
             if not waiter.done():
-                self._held += 1
-                self._waiting -= 1
+                self.held += 1
+                self.waiting -= 1
                 waiter.set_result(None)
 
 
@@ -212,11 +213,7 @@ def _expire(waiter: asyncio.Future[None]) -> None:
 
 
 class ByteBudget:
-    """Bytes that may be under way; admits while any are left, so one request may overdraw it.
-
-    Args:
-        size: Bytes at rest.
-    """
+    """Bytes that may be under way; admits while any are left, so one request may overdraw it."""
 
     def __init__(self, size: int) -> None:
         self._size = self._left = size
@@ -319,8 +316,9 @@ class PollPace:
 
     def got_result(self) -> None:
         """Let some ask at once, or the next who come: where one is done others may be."""
-        over = self.PER_RESULT - (self._let_go(self.PER_RESULT) if self._line else 0)
-        self._free = min(self.BURST, self._free + over)
+        if self._line or self._free < self.BURST:
+            over = self.PER_RESULT - (self._let_go(self.PER_RESULT) if self._line else 0)
+            self._free = min(self.BURST, self._free + over)
 
     def _count(self, now: float) -> None:
         self._free = min(self.BURST, self._free + (now - self._counted) * self.RATE)
@@ -477,3 +475,235 @@ class AdaptiveLimit:
     def _changed(self, before: int) -> None:
         if self._on_change is not None and self.value != before:
             self._on_change(self.value)
+
+
+HELD_SECONDS = 0.5
+"""A pending answer that came sooner was not held by the server, so the next poll waits a bit."""
+
+
+class _LaneHealth:
+    """Tokens, streak of failures and waiting line of one lane."""
+
+    def __init__(self, tokens: float) -> None:
+        self.tokens = tokens
+        self.streak = 0
+        self.unhealthy_since: float | None = None
+        self.answers = False
+        """Whether its last outcome was a "not yet" that came at once, which proves little."""
+        self.line: deque[asyncio.Future[None]] = deque()
+
+
+class RetryTokens:
+    """Decides when a retry to one server may leave; shared by all connections to it.
+
+    Args:
+        refund: Part of a retry that each success gives back.
+
+    Attributes:
+        burst: Retries a healthy lane may make at once.
+        streak: Failures in a row that make a lane unhealthy.
+        probe_seconds: Pause between probes at the start of an outage.
+        longest_probe_seconds: … and when it lasts.
+        rate: Retries after refusals that may leave each second, beside one per success.
+        refused_burst: … and how many of them at once.
+        answered_seconds: Pause between probes while polls are answered "not yet" at once.
+        release_seconds: Time over which the line of a lane that recovered is let go.
+    """
+
+    burst = 10.0
+    streak = 3
+    probe_seconds = 0.35
+    longest_probe_seconds = 1.0
+    rate = 8.0
+    refused_burst = 4.0
+    answered_seconds = 0.125
+    release_seconds = 0.5
+    _release_step = 0.01
+
+    def __init__(self, refund: float = 0.2) -> None:
+        self.refund = refund
+        self._lanes: dict[str, _LaneHealth] = {}
+        self._probing: deque[str] = deque()
+        self._ticker: asyncio.TimerHandle | None = None
+        self._next_probe = 0.0
+        self._pause = self.probe_seconds
+        self._next_refused = 0.0
+
+    def reserve(self) -> float:
+        """Take the next place among the retries after refusals; returns the seconds until it."""
+        now = asyncio.get_running_loop().time()
+        step = 1.0 / self.rate
+        # The rate may be exceeded by a small burst, after which places are one step apart.
+        at = max(now, self._next_refused - (self.refused_burst - 1.0) * step)
+        self._next_refused = max(self._next_refused, now) + step
+        return at - now
+
+    def unhealthy(self, lane: str) -> bool:
+        """Whether retries of this lane are held back."""
+        health = self._lanes.get(lane)
+        return health is not None and health.unhealthy_since is not None
+
+    def waiting(self, lane: str) -> int:
+        """How many retries of this lane wait here."""
+        health = self._lanes.get(lane)
+        return len(health.line) if health is not None else 0
+
+    def note(self, lane: str, *, ok: bool, started: float) -> None:
+        """Learn from an attempt that began at loop time `started`."""
+        health = self._lanes.get(lane)
+        if health is None:
+            health = self._lanes[lane] = _LaneHealth(self.burst)
+        if ok:
+            health.streak = 0
+            if health.tokens < self.burst:
+                health.tokens = min(self.burst, health.tokens + self.refund)
+            # An answer to a question from before the outage proves nothing about now.
+            if health.unhealthy_since is not None and started >= health.unhealthy_since:
+                self._recover(health)
+            return
+        health.streak += 1
+        health.answers = False
+        if health.unhealthy_since is None and health.streak >= self.streak:
+            self._mark_unhealthy(lane, health)
+
+    def note_outcome(
+        self, lane: str, reply: Reply | None, error: Exception | None, started: float
+    ) -> None:
+        """Learn from what an attempt came to; a failure on our own side says nothing."""
+        if reply is not None:
+            if reply.status in statuses.ACCEPTED:
+                if "html" in reply.headers.get("content-type", ""):
+                    return  # a gateway's page is not a success of the server
+                self._next_refused -= 1.0 / self.rate
+                health = self._lanes.get(lane)
+                if health is not None and health.tokens == self.burst and not health.streak:
+                    return  # a healthy lane, and nothing to learn
+            elif reply.status == statuses.NOT_YET and reply.elapsed < HELD_SECONDS:
+                self._note_answer(lane, started)
+                return
+            self.note(lane, ok=reply.status not in statuses.FAILED, started=started)
+        elif isinstance(error, APIConnectionError) and not isinstance(error, LaneBusyError):
+            self.note(lane, ok=False, started=started)
+
+    def _note_answer(self, lane: str, started: float) -> None:
+        """Learn from a "not yet" that came at once.
+
+        It costs a server nothing, also one that fails at every other poll: the line goes on
+        faster, and is not let go as after a success.
+        """
+        health = self._lanes.get(lane)
+        if health is None:
+            return
+        health.streak = 0
+        since = health.unhealthy_since
+        if since is None or started < since or health.answers:
+            return
+        health.answers = True
+        loop = asyncio.get_running_loop()
+        self._next_probe = min(self._next_probe, loop.time() + self.answered_seconds)
+        if self._ticker is not None:
+            self._ticker.cancel()
+            self._ticker = None
+            self._arm(loop)
+
+    def _mark_unhealthy(self, lane: str, health: _LaneHealth) -> None:
+        loop = asyncio.get_running_loop()
+        health.unhealthy_since = loop.time()
+        health.answers = False
+        health.tokens = 0.0
+        if health.line:
+            self._schedule_probes(lane, loop)
+
+    def _schedule_probes(self, lane: str, loop: asyncio.AbstractEventLoop) -> None:
+        if lane not in self._probing:
+            self._probing.append(lane)
+        self._arm(loop)
+
+    async def probe(self, lane: str, deadline: float) -> None:
+        """Wait until a retry of this lane may leave, or the deadline (a loop time)."""
+        loop = asyncio.get_running_loop()
+        health = self._lanes.get(lane)
+        if health is None:
+            health = self._lanes[lane] = _LaneHealth(self.burst)
+        if health.unhealthy_since is None:
+            if health.tokens >= 1.0:
+                health.tokens -= 1.0
+                return
+            self._mark_unhealthy(lane, health)
+        waiter: asyncio.Future[None] = loop.create_future()
+        health.line.append(waiter)
+        self._schedule_probes(lane, loop)
+        timer = loop.call_at(deadline, _settle, waiter)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+
+    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._ticker is None:
+            when = max(loop.time(), self._next_probe)
+            self._ticker = loop.call_at(when, self._tick, loop)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let one probe out, of the lane whose turn it is."""
+        self._ticker = None
+        for _ in range(len(self._probing)):
+            lane = self._probing.popleft()
+            health = self._lanes[lane]
+            if health.unhealthy_since is None or not _pop(health.line):
+                continue
+            self._probing.append(lane)
+            if health.answers:
+                self._next_probe = loop.time() + self.answered_seconds
+                break
+            self._next_probe = loop.time() + self._pause
+            self._pause = min(self.longest_probe_seconds, self._pause * 1.1)
+            break
+        if self._probing:
+            self._arm(loop)
+
+    def _recover(self, health: _LaneHealth) -> None:
+        health.unhealthy_since = None
+        health.streak = 0
+        health.tokens = self.burst
+        self._pause = self.probe_seconds
+        if health.line:
+            portions = self.release_seconds / self._release_step
+            self._release(health, max(1, round(len(health.line) / portions)))
+
+    def _release(self, health: _LaneHealth, portion: int) -> None:
+        """Let the line go in portions, as long as the lane stays well."""
+        if health.unhealthy_since is not None:
+            return
+        for _ in range(portion):
+            if not _pop(health.line):
+                return
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._release_step, self._release, health, portion)
+
+
+def _settle(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _pop(line: deque[asyncio.Future[None]]) -> bool:
+    """Wake the first that still waits; False when nobody does."""
+    while line:
+        waiter = line.popleft()
+        if not waiter.done():
+            waiter.set_result(None)
+            return True
+    return False
+
+
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, RetryTokens]] = WeakKeyDictionary()
+
+
+def shared_tokens(base_url: str, refund: float = 0.2) -> RetryTokens:
+    """Return the tokens of the running loop for a server; the first user sets `refund`."""
+    table = _shared.setdefault(asyncio.get_running_loop(), {})
+    tokens = table.get(base_url)
+    if tokens is None:
+        tokens = table[base_url] = RetryTokens(refund)
+    return tokens

@@ -74,6 +74,8 @@ def split_base_url(url: str) -> tuple[Origin, str]:
         raise ConfigurationError(
             rule if "@" in given else f"{rule}: did you mean http://{given} or https://{given}?"
         )
+    if port == 0:
+        raise ConfigurationError("the base URL has port 0, on which no server can be reached")
     if "@" in parts.netloc:
         # The text stays out of the message: it may hold a password.
         raise ConfigurationError("the base URL must not contain a user name or password")

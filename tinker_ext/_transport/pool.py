@@ -18,7 +18,7 @@ import httpx
 
 from tinker_ext._transport.bridge import proxy_transport, send_foreign
 from tinker_ext._transport.channel import Channel, RawReply
-from tinker_ext._transport.limits import Alarms, FairQueue
+from tinker_ext._transport.limits import FairQueue
 from tinker_ext._transport.messages import (
     Call,
     ConnectError,
@@ -102,12 +102,16 @@ class Pool:
         self._ssl = ssl_context
         self._is_address = _is_address(origin.host)
         self._idle: deque[Channel] = deque()
-        self._busy: set[Channel] = set()
+        # Exchanges under way: when each is over at the latest, and after how many seconds.
+        self._busy: dict[Channel, tuple[float, float]] = {}
+        self._in_order = True
+        self._latest = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings = 0.0
         self._sweeper: asyncio.TimerHandle | None = None
-        self._alarms = Alarms()
         self._closed = False
         self._next_resend = 0.0
-        self._host_line = f" HTTP/1.1\r\nHost: {origin.authority}\r\n".encode("ascii")
+        self._host_line = f" HTTP/1.1\r\nHost: {origin.authority}\r\n"
 
     async def send(self, call: Call, target: str, headers: str, deadline: float) -> RawReply:
         """Send one request for a caller that holds a slot of `queue`.
@@ -139,18 +143,11 @@ class Pool:
         if self._closed:
             raise ClientClosedError("the connection pool is closed")
         method, content = call.method, call.content
-        head = b"%b %b%b%b" % (
-            method.encode(),
-            target.encode(),
-            self._host_line,
-            headers.encode("latin-1"),
-        )
-        if content is not None:
-            head += b"Content-Length: %d\r\n\r\n" % len(content)
-        elif method in ("POST", "PUT", "PATCH"):
-            head += b"Content-Length: 0\r\n\r\n"
-        else:
-            head += b"\r\n"
+        length = ""
+        if content is not None or method in ("POST", "PUT", "PATCH"):
+            length = f"Content-Length: {len(content or b'')}\r\n"
+        head = f"{method} {target}{self._host_line}{headers}{length}\r\n".encode("latin-1")
+        del headers  # it may be long until the reply is there
         seconds = min(call.timeout, max(deadline - now, 0.001))
         end = now + seconds
         channel = self._take_idle(now, _UNSAFE_MAX_IDLE if call.retry is RetryRule.UNSAFE else None)
@@ -159,8 +156,15 @@ class Pool:
             if channel is None:
                 channel = await self._connect(loop, min(self._connect_timeout, end - loop.time()))
             waiter = channel.start(head, content, limit, head_only=method == "HEAD")
-            timer = self._alarms.set(loop, end, channel.expire, seconds)
-            self._busy.add(channel)
+            self._busy[channel] = end, seconds
+            if len(self._busy) == 1:
+                self._in_order, self._latest = True, end
+            elif end >= self._latest:
+                self._latest = end
+            else:
+                self._in_order = False
+            if self._timer is None or end < self._rings:
+                self._watch(loop, end)
             try:
                 return await waiter
             except asyncio.CancelledError:
@@ -168,16 +172,42 @@ class Pool:
                 raise
             except ConnectionLostError:
                 safe = method == "GET" or call.retry in _SAFE_RULES
-                if not (kept and safe and self._may_resend(loop.time())):
+                if self._closed or not (kept and safe and self._may_resend(loop.time())):
                     raise
             finally:
-                timer.cancel()
                 self._give_back(channel, loop)
             channel, kept = None, False
 
+    # One timer for all exchanges, which stays set when they end: setting and cancelling one for
+    # each would cost more than the rest of this class.
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._rings = until
+        self._timer = loop.call_at(until, self._expire, loop)
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End the exchanges whose time is over; nearly always they are due in order."""
+        self._timer = None
+        now = loop.time()
+        due, left = [], []
+        for channel, (end, seconds) in self._busy.items():
+            if end <= now:
+                due.append((channel, seconds))
+                continue
+            left.append(end)
+            if self._in_order:
+                break
+        self._in_order = self._in_order or left == sorted(left)
+        if left:
+            self._watch(loop, min(left))
+        for channel, seconds in due:
+            channel.expire(seconds)
+
     def _give_back(self, channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
         """Keep a connection for the next request, if it is still open."""
-        self._busy.discard(channel)
+        del self._busy[channel]
         if not channel.alive:
             return
         if self._closed:
@@ -252,10 +282,8 @@ class Pool:
     async def aclose(self) -> None:
         """Close the connections that are ours; exchanges under way fail."""
         self._closed = True
-        if self._foreign is not None:
-            if not self._given:
-                await self._foreign.aclose()
-            return
+        if self._foreign is not None and not self._given:
+            await self._foreign.aclose()
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
@@ -265,6 +293,10 @@ class Pool:
             channel.abort()
         for channel in channels:
             await channel.wait_closed()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.queue.close()
 
 
 def _is_address(host: str) -> bool:

@@ -11,13 +11,11 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, ClassVar, Protocol
-from weakref import WeakKeyDictionary
 
 import attrs
 import tenacity
@@ -25,8 +23,8 @@ from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
 import tinker_ext._statuses as statuses
+from tinker_ext._transport.limits import RetryTokens
 from tinker_ext._transport.messages import (
-    LaneBusyError,
     Owner,
     RedirectRefusedError,
     Reply,
@@ -35,238 +33,6 @@ from tinker_ext._transport.messages import (
     sent_of,
 )
 from tinker_ext.errors import APIConnectionError, APIStatusError, TinkerError, is_page
-
-
-class _LaneHealth:
-    """Tokens, streak of failures and waiting line of one lane."""
-
-    def __init__(self, tokens: float) -> None:
-        self.tokens = tokens
-        self.streak = 0
-        self.unhealthy_since: float | None = None
-        self.answers = False
-        """Whether its last outcome was a "not yet" that came at once, which proves little."""
-        self.line: deque[asyncio.Future[None]] = deque()
-
-
-class RetryTokens:
-    """Decides when a retry to one server may leave; shared by all connections to it.
-
-    Args:
-        refund: Part of a retry that each success gives back.
-
-    Attributes:
-        burst: Retries a healthy lane may make at once.
-        streak: Failures in a row that make a lane unhealthy.
-        probe_seconds: Pause between probes at the start of an outage.
-        longest_probe_seconds: … and when it lasts.
-        rate: Retries after refusals that may leave each second, beside one per success.
-        refused_burst: … and how many of them at once.
-        answered_seconds: Pause between probes while polls are answered "not yet" at once.
-        release_seconds: Time over which the line of a lane that recovered is let go.
-    """
-
-    burst = 10.0
-    streak = 3
-    probe_seconds = 0.35
-    longest_probe_seconds = 1.0
-    rate = 8.0
-    refused_burst = 4.0
-    answered_seconds = 0.125
-    release_seconds = 0.5
-    _release_step = 0.01
-
-    def __init__(self, refund: float = 0.2) -> None:
-        self.refund = refund
-        self._lanes: dict[str, _LaneHealth] = {}
-        self._probing: deque[str] = deque()
-        self._ticker: asyncio.TimerHandle | None = None
-        self._next_probe = 0.0
-        self._pause = self.probe_seconds
-        self._next_refused = 0.0
-
-    def reserve(self) -> float:
-        """Take the next place among the retries after refusals; returns the seconds until it."""
-        now = asyncio.get_running_loop().time()
-        step = 1.0 / self.rate
-        # The rate may be exceeded by a small burst, after which places are one step apart.
-        at = max(now, self._next_refused - (self.refused_burst - 1.0) * step)
-        self._next_refused = max(self._next_refused, now) + step
-        return at - now
-
-    def unhealthy(self, lane: str) -> bool:
-        """Whether retries of this lane are held back."""
-        health = self._lanes.get(lane)
-        return health is not None and health.unhealthy_since is not None
-
-    def waiting(self, lane: str) -> int:
-        """How many retries of this lane wait here."""
-        health = self._lanes.get(lane)
-        return len(health.line) if health is not None else 0
-
-    def note(self, lane: str, *, ok: bool, started: float) -> None:
-        """Learn from an attempt that began at loop time `started`."""
-        health = self._lanes.get(lane)
-        if health is None:
-            health = self._lanes[lane] = _LaneHealth(self.burst)
-        if ok:
-            health.streak = 0
-            if health.tokens < self.burst:
-                health.tokens = min(self.burst, health.tokens + self.refund)
-            # An answer to a question from before the outage proves nothing about now.
-            if health.unhealthy_since is not None and started >= health.unhealthy_since:
-                self._recover(health)
-            return
-        health.streak += 1
-        health.answers = False
-        if health.unhealthy_since is None and health.streak >= self.streak:
-            self._mark_unhealthy(lane, health)
-
-    def note_outcome(
-        self, lane: str, reply: Reply | None, error: Exception | None, started: float
-    ) -> None:
-        """Learn from what an attempt came to; a failure on our own side says nothing."""
-        if reply is not None:
-            if reply.status in statuses.ACCEPTED:
-                if "html" in reply.headers.get("content-type", ""):
-                    return  # a gateway's page is not a success of the server
-                self._next_refused -= 1.0 / self.rate
-                health = self._lanes.get(lane)
-                if health is not None and health.tokens == self.burst and not health.streak:
-                    return  # a healthy lane, and nothing to learn
-            elif reply.status == statuses.NOT_YET and reply.elapsed < HELD_SECONDS:
-                self._note_answer(lane, started)
-                return
-            self.note(lane, ok=reply.status not in statuses.FAILED, started=started)
-        elif isinstance(error, APIConnectionError) and not isinstance(error, LaneBusyError):
-            self.note(lane, ok=False, started=started)
-
-    def _note_answer(self, lane: str, started: float) -> None:
-        """Learn from a "not yet" that came at once.
-
-        It costs a server nothing, also one that fails at every other poll: the line goes on
-        faster, and is not let go as after a success.
-        """
-        health = self._lanes.get(lane)
-        if health is None:
-            return
-        health.streak = 0
-        since = health.unhealthy_since
-        if since is None or started < since or health.answers:
-            return
-        health.answers = True
-        loop = asyncio.get_running_loop()
-        self._next_probe = min(self._next_probe, loop.time() + self.answered_seconds)
-        if self._ticker is not None:
-            self._ticker.cancel()
-            self._ticker = None
-            self._arm(loop)
-
-    def _mark_unhealthy(self, lane: str, health: _LaneHealth) -> None:
-        loop = asyncio.get_running_loop()
-        health.unhealthy_since = loop.time()
-        health.answers = False
-        health.tokens = 0.0
-        if health.line:
-            self._schedule_probes(lane, loop)
-
-    def _schedule_probes(self, lane: str, loop: asyncio.AbstractEventLoop) -> None:
-        if lane not in self._probing:
-            self._probing.append(lane)
-        self._arm(loop)
-
-    async def probe(self, lane: str, deadline: float) -> None:
-        """Wait until a retry of this lane may leave, or the deadline (a loop time)."""
-        loop = asyncio.get_running_loop()
-        health = self._lanes.get(lane)
-        if health is None:
-            health = self._lanes[lane] = _LaneHealth(self.burst)
-        if health.unhealthy_since is None:
-            if health.tokens >= 1.0:
-                health.tokens -= 1.0
-                return
-            self._mark_unhealthy(lane, health)
-        waiter: asyncio.Future[None] = loop.create_future()
-        health.line.append(waiter)
-        self._schedule_probes(lane, loop)
-        timer = loop.call_at(deadline, _settle, waiter)
-        try:
-            await waiter
-        finally:
-            timer.cancel()
-
-    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._ticker is None:
-            when = max(loop.time(), self._next_probe)
-            self._ticker = loop.call_at(when, self._tick, loop)
-
-    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let one probe out, of the lane whose turn it is."""
-        self._ticker = None
-        for _ in range(len(self._probing)):
-            lane = self._probing.popleft()
-            health = self._lanes[lane]
-            if health.unhealthy_since is None or not _pop(health.line):
-                continue
-            self._probing.append(lane)
-            if health.answers:
-                self._next_probe = loop.time() + self.answered_seconds
-                break
-            self._next_probe = loop.time() + self._pause
-            self._pause = min(self.longest_probe_seconds, self._pause * 1.1)
-            break
-        if self._probing:
-            self._arm(loop)
-
-    def _recover(self, health: _LaneHealth) -> None:
-        health.unhealthy_since = None
-        health.streak = 0
-        health.tokens = self.burst
-        self._pause = self.probe_seconds
-        if health.line:
-            portions = self.release_seconds / self._release_step
-            self._release(health, max(1, round(len(health.line) / portions)))
-
-    def _release(self, health: _LaneHealth, portion: int) -> None:
-        """Let the line go in portions, as long as the lane stays well."""
-        if health.unhealthy_since is not None:
-            return
-        for _ in range(portion):
-            if not _pop(health.line):
-                return
-        loop = asyncio.get_running_loop()
-        loop.call_later(self._release_step, self._release, health, portion)
-
-
-def _settle(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
-
-
-def _pop(line: deque[asyncio.Future[None]]) -> bool:
-    """Wake the first that still waits; False when nobody does."""
-    while line:
-        waiter = line.popleft()
-        if not waiter.done():
-            waiter.set_result(None)
-            return True
-    return False
-
-
-_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, RetryTokens]] = WeakKeyDictionary()
-
-
-def shared_tokens(base_url: str, refund: float = 0.2) -> RetryTokens:
-    """Return the tokens of the running loop for a server; the first user sets `refund`."""
-    table = _shared.setdefault(asyncio.get_running_loop(), {})
-    tokens = table.get(base_url)
-    if tokens is None:
-        tokens = table[base_url] = RetryTokens(refund)
-    return tokens
-
-
-HELD_SECONDS = 0.5
-"""A pending answer that came sooner was not held by the server, so the next poll waits a bit."""
 
 # As the official clients wait: back-off of 0.5 s doubling to 10 s, delays named by the server up to
 # 60 s, 5 s per 402. The first retry after a lost connection or a 5xx is nearly immediate.
@@ -301,7 +67,7 @@ class Timing:
     cap: float = 10.0
     server_cap: float = 60.0
     window: float = 300.0
-    first_window: float = 7.0
+    first_window: float = 6.0
     billing: float = 3600.0
     attempts: int | None = None
 
@@ -553,95 +319,52 @@ class Judged(Protocol):
         """Whether it was tried as often as allowed."""
 
 
+@attrs.define(eq=False, repr=False, weakref_slot=False)
 class Attempts:
-    """One request from its first attempt to its end; this one obeys its row of the table.
-
-    Args:
-        operation: Name for errors, logs and events.
-        lane: Which connections carry it.
-        rule: The row.
-        deadline: Loop time after which nothing is sent and nobody waits.
-        timing: Delays, most attempts, and how long 402 is waited out.
-        rng: Source of jitter.
-
-    Attributes:
-        count: How often the request was sent.
-        reply: What the last attempt brought, if anything.
-        error: What the last attempt failed with.
-        verdict: What follows from it.
-        in_doubt: An attempt before the last one may have taken effect.
-        sent: A byte of it may have left this machine.
-        passing_pages: "No such endpoint" on a web page is a gateway's passing error, because the
-            server is known to have the endpoint.
-    """
+    """One request from its first attempt to its end; this one obeys its row of the table."""
 
     passing_pages: ClassVar[bool] = False
+    """Whether "no such endpoint" on a web page is a gateway's passing error, because the server is
+    known to have the endpoint."""
 
-    __slots__ = (
-        "_billed_until",
-        "_conflicts",
-        "_failures",
-        "_paged_since",
-        "ask_unpaid",
-        "began",
-        "count",
-        "deadline",
-        "enters",
-        "error",
-        "give_up_by",
-        "in_doubt",
-        "lane",
-        "loop",
-        "operation",
-        "owner",
-        "pending",
-        "reply",
-        "rng",
-        "rule",
-        "sent",
-        "taken",
-        "timing",
-        "verdict",
-    )
-
-    def __init__(
-        self,
-        operation: str,
-        lane: str,
-        rule: RetryRule,
-        deadline: float,
-        timing: Timing,
-        rng: random.Random,
-    ) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.operation = operation
-        self.lane = lane
-        self.rule = rule
-        self.deadline = deadline
-        self.give_up_by = math.inf
-        """Loop time when the request ends at a server that has never answered."""
-        self.timing = timing
-        self.rng = rng
-        self.began = self.loop.time()
-        self.count = 0
-        self.reply: Reply | None = None
-        self.error: Exception | None = None
-        self.verdict: Verdict = ACCEPT
-        self.in_doubt = False
-        self.enters = False
-        """Whether an attempt needs more than a connection, for which `enter` waits."""
-        self.taken = False
-        """Whether `enter` took something that `leave` gives back."""
-        self.sent = False
-        self.owner: Owner | None = None
-        """The call in flight that it is sent for; told when it is sent again."""
-        self.ask_unpaid: Callable[[], Awaitable[Timing]] | None = None
-        """Asked at the first 402 how long the server lets clients wait for money."""
-        self.pending: Callable[[Reply], float | None] | None = None
-        """Says in how many seconds to ask again, when a reply is not the answer yet."""
-        self._failures = self._conflicts = 0
-        self._billed_until: float | None = None
-        self._paged_since: float | None = None
+    operation: str
+    """Name for errors, logs and events."""
+    lane: str
+    rule: RetryRule
+    deadline: float
+    """Loop time after which nothing is sent and nobody waits."""
+    timing: Timing
+    rng: random.Random
+    loop: asyncio.AbstractEventLoop = attrs.Factory(asyncio.get_running_loop)
+    began: float = attrs.Factory(lambda self: self.loop.time(), takes_self=True)
+    give_up_by: float = math.inf
+    """Loop time when the request ends at a server that has never answered."""
+    count: int = 0
+    """How often the request was sent."""
+    reply: Reply | None = None
+    """What the last attempt brought, if anything."""
+    error: Exception | None = None
+    """What the last attempt failed with."""
+    verdict: Verdict = ACCEPT
+    """What follows from it."""
+    in_doubt: bool = False
+    """Whether an attempt before the last one may have taken effect."""
+    enters: bool = False
+    """Whether an attempt needs more than a connection, for which `enter` waits."""
+    taken: bool = False
+    """Whether `enter` took something that `leave` gives back."""
+    sent: bool = False
+    """Whether a byte of it may have left this machine."""
+    owner: Owner | None = None
+    """The call in flight that it is sent for; told when it is sent again."""
+    ask_unpaid: Callable[[], Awaitable[Timing]] | None = None
+    """Asked at the first 402 how long the server lets clients wait for money."""
+    pending: Callable[[Reply], float | None] | None = None
+    """Says in how many seconds to ask again, when a reply is not the answer yet."""
+    _failures: int = 0
+    _conflicts: int = 0
+    _billed_until: float | None = None
+    _paged_since: float | None = None
 
     # -- what a kind of request may do differently -----------------------------------------
 
@@ -701,13 +424,13 @@ class Attempts:
             return Fail("final")
         return back_off(self._failures, self.rng.random(), self.timing, unhealthy=False)
 
-    async def take(self, reply: Reply | None, error: Exception | None) -> None:
-        """Note what an attempt came to."""
+    def take(self, reply: Reply | None, error: Exception | None) -> Awaitable[Verdict]:
+        """Note what an attempt came to; gives the judgement on it, which becomes `verdict`."""
         if self.count:
             self.in_doubt = self.in_doubt or self._may_have_acted()
         self.count += 1
         self.reply, self.error = reply, error
-        self.verdict = await self.judge(reply, error)
+        return self.judge(reply, error)
 
     def _may_have_acted(self) -> bool:
         """Whether the attempt before this one may have done the work."""
@@ -791,12 +514,7 @@ _POLICY: Any = {
 
 
 def run_blocking(judged: Judged, step: Callable[[], None]) -> None:
-    """Make attempts in the caller's thread, until the verdict is final or a limit is reached.
-
-    Args:
-        judged: Decides; `step` has it take note of every attempt.
-        step: Makes one attempt.
-    """
+    """Make attempts in the caller's thread, until the verdict is final or a limit is reached."""
 
     def once() -> Judged:
         step()

@@ -178,15 +178,7 @@ FILE_FORMAT: Final = "tinker-ext-dialect/1"
 
 @attrs.frozen
 class DialectFile:
-    """What `tinker-ext conform --remember` found out; None where it did not look.
-
-    Attributes:
-        era: `0.36.0` or `0.4.1`.
-        wire: Form of bodies that the server takes.
-        seq: What it does with training seq ids.
-        reorders: It works in the order of seq ids.
-        lacks: Operations it does not have.
-    """
+    """What `tinker-ext conform --remember` found out; None where it did not look."""
 
     era: str | None = attrs.field(default=None, validator=optional(in_(ERAS)))
     wire: Wire | None = attrs.field(default=None, converter=to_optional(Wire))

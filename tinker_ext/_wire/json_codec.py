@@ -103,17 +103,7 @@ def encode_forward(
     later: bool = False,
     sized_images: bool | None = None,
 ) -> Payload:
-    """Encode one chunk of forward or forward_backward.
-
-    Args:
-        model_id: Which model.
-        data: The datums of the chunk.
-        loss_fn: Name of the loss.
-        loss_fn_config: Its settings.
-        forward_only: Whether there is no backward pass.
-        later: Whether the text is written when it leaves, and not now.
-        sized_images: As in `model_input_json`.
-    """
+    """Encode one chunk of forward or forward_backward."""
     inputs: dict[str, Any] = {
         "data": [_datum(datum, sized_images) for datum in data],
         "loss_fn": loss_fn,

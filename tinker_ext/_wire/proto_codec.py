@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ CONTENT_TYPE: Final = "application/x-protobuf"
 
 _HEADERS: Final = (("Content-Type", CONTENT_TYPE),)
 _ZSTD_HEADERS: Final = (*_HEADERS, ("Content-Encoding", "zstd"))
+
+# Made once: numpy takes longer to read the name of a dtype than to make a view.
+_F4, _I4, _I8 = np.dtype("<f4"), np.dtype("<i4"), np.dtype("<i8")
 
 _FLOAT32: Final = pb.DTYPE_FLOAT32
 _INT64: Final = pb.DTYPE_INT64
@@ -124,7 +127,7 @@ def _write_plain(parts: list[Part], datum: Datum) -> int | None:
     for chunk in datum.model_input.chunks:
         if type(chunk) is not EncodedTextChunk:
             return None
-        tokens = _tokens(chunk.ids)
+        tokens = _tokens(chunk)
         head = _text_head(tokens.nbytes)
         parts += (head, tokens.data)
         size += len(head) + tokens.nbytes
@@ -178,7 +181,7 @@ def _message(datum: Datum) -> bytes:
     for chunk in datum.model_input.chunks:
         out = message.model_input.add()
         if isinstance(chunk, EncodedTextChunk):
-            out.encoded_text.tokens = _tokens(chunk.ids).tobytes()
+            out.encoded_text.tokens = _tokens(chunk).tobytes()
         elif isinstance(chunk, ImageChunk):
             out.image.data = chunk.data
             out.image.format = str(chunk.format)
@@ -198,9 +201,12 @@ def _message(datum: Datum) -> bytes:
     return content
 
 
-def _tokens(ids: npt.NDArray[np.uint32 | np.int64]) -> npt.NDArray[np.uint32]:
+def _tokens(chunk: EncodedTextChunk) -> npt.NDArray[np.uint32]:
     """The same bytes as int32."""
-    if ids.dtype != np.uint32 or (ids.size and np.maximum.reduce(ids) > _INT32_MAX):
+    ids = chunk.ids
+    if not chunk.is_small and (
+        ids.dtype != np.uint32 or (ids.size and np.maximum.reduce(ids) > _INT32_MAX)
+    ):
         raise InvalidInputError("A token id does not fit the wire: it must lie in 0 … 2³¹ - 1.")
     return ids  # type: ignore[return-value]  # a cast would be a call for each datum
 
@@ -324,9 +330,10 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def _record(record: Any, aside: list[memoryview] | None) -> list[dict[str, TensorData]]:
-    columns = {name: _slices(batched, aside) for name, batched in record.fields.items()}
-    count = record.num_datums or (len(next(iter(columns.values()))) if columns else 0)
-    for name, column in columns.items():
+    names = list(record.fields)
+    columns = [_slices(record.fields[name], aside) for name in names]
+    count = record.num_datums or (len(columns[0]) if columns else 0)
+    for name, column in zip(names, columns, strict=True):
         if len(column) != count:
             raise ValueError(f"{name}: {len(column)} tensors for {count} datums")
     if count > _INT32_MAX:
@@ -335,8 +342,7 @@ def _record(record: Any, aside: list[memoryview] | None) -> list[dict[str, Tenso
         if count > _NAMELESS_DATUMS:
             raise ValueError(f"{count} datums without a tensor")
         return [{} for _ in range(count)]
-    names = list(columns)
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _slices(batched: Any, aside: list[memoryview] | None) -> list[TensorData]:
@@ -346,7 +352,7 @@ def _slices(batched: Any, aside: list[memoryview] | None) -> list[TensorData]:
         raw = aside[int.from_bytes(raw, "little")]
     if len(batched.offsets) % 8:
         raise ValueError("offsets are not int64")
-    offsets = np.frombuffer(batched.offsets, "<i8")
+    offsets = np.frombuffer(batched.offsets, _I8)
     trailing = tuple(batched.trailing_shape)
     if any(n < 0 for n in trailing):
         raise ValueError(f"trailing shape {trailing}")
@@ -392,11 +398,11 @@ def _values(raw: Part, dtype: int) -> npt.NDArray[Any]:
     if len(raw) % width:
         raise ValueError(f"{len(raw)} bytes are no whole number of values")
     if dtype == _FLOAT32:
-        return np.frombuffer(raw, "<f4")
+        return np.frombuffer(raw, _F4)
     if dtype == _INT64:
-        return np.frombuffer(raw, "<i8")
+        return np.frombuffer(raw, _I8)
     if dtype == pb.DTYPE_INT32:
-        return np.frombuffer(raw, "<i4").astype(np.int64)
+        return np.frombuffer(raw, _I4).astype(_I8)
     return (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32)
 
 
@@ -413,7 +419,10 @@ def _full_tensor(message: Any) -> TensorData:
     return TensorData.adopt(_values(message.dense, message.dtype), shape)
 
 
-_STOP_REASONS: Final = {pb.STOP_REASON_STOP: "stop", pb.STOP_REASON_LENGTH: "length"}
+_STOP_REASONS: Final[Mapping[int, StopReason]] = {
+    pb.STOP_REASON_STOP: "stop",
+    pb.STOP_REASON_LENGTH: "length",
+}
 
 
 def decode_sample(content: bytes) -> SampleResponse:
@@ -450,7 +459,7 @@ def _sequence(message: Any) -> SampledSequence:
     if logprobs is not None and len(logprobs) != len(tokens):
         raise ValueError(f"{len(tokens)} tokens with {len(logprobs)} logprobs")
     return SampledSequence(
-        stop_reason=cast("StopReason", reason),
+        stop_reason=reason,
         sequence_id="",
         tokens_np=tokens,
         logprobs_np=logprobs,

@@ -1,14 +1,18 @@
-"""What a future yields: the body of retrieve_future as the object users get, on either wire."""
+"""What a future is and yields: the promise of a sample, and every body of retrieve_future."""
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
+import orjson
 from tinker_api.models import (
     FutureMetadataOnly,
     RequestFailedResponse,
     TryAgainResponse,
+    UntypedAPIFuture,
     parse_future_retrieve_response,
 )
 from tinker_api.operations import Operation
@@ -32,6 +36,29 @@ _HOT: Final = {
     "SampleResponse": json_codec.decode_sample,
 }
 """Large results, which our own decoders read into arrays."""
+
+
+def read_promise(content: bytes) -> tuple[str, list[str] | None]:
+    """Read the answer to a sample: the id of its future, and the ids of its sequences if told.
+
+    Raises:
+        ApiError: It is not such an answer.
+        ValueError: It is not JSON, or the id is empty.
+    """
+    promise = UntypedAPIFuture.from_dict(orjson.loads(content))
+    if not promise.request_id:
+        check_promise(promise)
+    return promise.request_id, promise.sample_sequence_ids
+
+
+def check_promise(record: Any) -> None:
+    """Refuse an answer that names a future by nothing; one without a future passes.
+
+    Raises:
+        ValueError: The id is empty.
+    """
+    if getattr(record, "request_id", None) == "":
+        raise ValueError("request_id is empty, so nobody can ask for the result")
 
 
 def read_json(op: Operation[Any, Any], body: Any) -> Any:
@@ -60,13 +87,21 @@ def read_proto(op: Operation[Any, Any], content: bytes) -> Any:
     Raises:
         ValueError: It does not fit, or the operation has no protobuf form.
     """
+    decode = _proto_decoders().get(op.result or "")
+    if decode is None:
+        raise ValueError(f"{op.result} came as protobuf")
+    return decode(content)
+
+
+@functools.cache
+def _proto_decoders() -> dict[str, Callable[[bytes], Any]]:
+    # Not at the top: protobuf is an extra. Once: an import statement is too slow for every sample.
     from tinker_ext._wire import proto_codec
 
-    if op.result == "ForwardBackwardOutput":
-        return proto_codec.decode_forward(content)
-    if op.result == "SampleResponse":
-        return proto_codec.decode_sample(content)
-    raise ValueError(f"{op.result} came as protobuf")
+    return {
+        "ForwardBackwardOutput": proto_codec.decode_forward,
+        "SampleResponse": proto_codec.decode_sample,
+    }
 
 
 def check_ids(record: Any) -> Any:

@@ -41,17 +41,7 @@ def sample_body(
     options: SampleOptions = PLAIN,
     sized_images: bool | None = None,
 ) -> bytes:
-    """Body of asample.
-
-    Args:
-        address: Names a sampling session, a base model or a model path.
-        seq_id: Number within the session.
-        prompt: What the model reads.
-        num_samples: How many sequences.
-        params: How to sample.
-        options: What else is asked for.
-        sized_images: As in `model_input_json`.
-    """
+    """Body of asample."""
     body: dict[str, Any] = {
         "num_samples": num_samples,
         "prompt": model_input_json(prompt, sized_images),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -47,6 +48,7 @@ _PER_POSITION = frozenset(tensors.LIST_DTYPES)
 
 _LARGEST_TOKEN = np.iinfo(np.int32).max  # tokens are int32 on the protobuf wire
 _LARGEST_COUNT = np.iinfo(np.int64).max
+_NOT_ASKED = 0  # the default of every number of logprobs
 
 
 def check_batch(
@@ -71,7 +73,7 @@ def check_batch(
     Raises:
         InvalidInputError: Says which datum and which input is wrong.
     """
-    if loss_fn not in LOSS_FN_TYPES:
+    if not isinstance(loss_fn, str) or loss_fn not in LOSS_FN_TYPES:
         _check_unlisted(loss_fn)
     if loss_fn_config is not None:
         _check_config(loss_fn, loss_fn_config)
@@ -79,10 +81,17 @@ def check_batch(
         _check_list(data)
     if len(data) == 0:
         raise InvalidInputError("The batch is empty; pass at least one Datum.")
+    required = frozenset(REQUIRED_INPUTS.get(loss_fn, ()))
     for index, datum in enumerate(data):
         if not isinstance(datum, Datum):
             raise InvalidInputError(f"data[{index}] is a {type(datum).__name__}, not a Datum.")
-        _check_datum(index, datum, loss_fn, finite=finite, vocab_size=vocab_size)
+        if not required <= datum.loss_fn_inputs.keys():
+            missing = [n for n in REQUIRED_INPUTS[loss_fn] if n not in datum.loss_fn_inputs]
+            raise InvalidInputError(
+                f"data[{index}]: {loss_fn} needs {', '.join(missing)} in loss_fn_inputs; "
+                f"given: {', '.join(sorted(datum.loss_fn_inputs)) or 'nothing'}."
+            )
+        _check_datum(index, datum, finite, vocab_size)
 
 
 def _check_unlisted(loss_fn: object) -> None:
@@ -98,11 +107,15 @@ def _check_unlisted(loss_fn: object) -> None:
         )
 
 
-def _check_list(data: object) -> None:
+def _check_list(data: Any) -> None:
     """Refuse what has no length and no order; a batch is read more than once."""
-    if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
-        return
     kind = type(data).__name__
+    if hasattr(data, "__len__") and hasattr(data, "__getitem__"):
+        try:
+            len(data)
+        except TypeError:  # numpy's array of one number
+            raise InvalidInputError(f"data must be a list of Datum, not {data!r:.50}.") from None
+        return
     if isinstance(data, Datum):
         raise InvalidInputError("data must be a list of Datum, not one Datum; pass [datum].")
     if isinstance(data, Iterable):
@@ -135,20 +148,11 @@ def _check_config(loss_fn: str, config: Mapping[str, float | str]) -> None:
             raise InvalidInputError(f"loss_fn_config[{name!r}] is {value}; it must be finite.")
 
 
-def _check_datum(
-    index: int, datum: Datum, loss_fn: str, *, finite: bool, vocab_size: int | None
-) -> None:
+def _check_datum(index: int, datum: Datum, finite: bool, vocab_size: int | None) -> None:
     # Runs for every datum of every batch: names are put into words only for an error.
     inputs = datum.loss_fn_inputs
-    for name in REQUIRED_INPUTS.get(loss_fn, ()):
-        if name not in inputs:
-            missing = [each for each in REQUIRED_INPUTS[loss_fn] if each not in inputs]
-            raise InvalidInputError(
-                f"data[{index}]: {loss_fn} needs {', '.join(missing)} in loss_fn_inputs; "
-                f"given: {', '.join(sorted(inputs)) or 'nothing'}."
-            )
-    check_tokens("data[{}].model_input", datum.model_input, index, vocab_size=vocab_size)
-    length = _known_length(datum.model_input)
+    where = "data[{}].model_input"
+    length = check_tokens(where, datum.model_input, index, vocab_size=vocab_size)
     if length == 0:
         raise InvalidInputError(f"data[{index}].model_input is empty; there is nothing to train.")
     for name, value in inputs.items():
@@ -173,16 +177,6 @@ def _check_datum(
             )
 
 
-def _known_length(model_input: ModelInput) -> int | None:
-    chunks = model_input.chunks
-    if len(chunks) == 1 and type(chunks[0]) is EncodedTextChunk:
-        return chunks[0].length
-    try:
-        return model_input.length
-    except InvalidInputError:  # an image without expected_tokens: only the server knows
-        return None
-
-
 def _dims(tensor: TensorData) -> tuple[int, ...]:
     if tensor.crow is None:
         return tensor.array.shape  # a dense array has the shape it is sent with
@@ -200,9 +194,8 @@ def _check_tensor(
             "positions; there must be one entry for each."
         )
     if tensor.dtype == "float32" and values.size:
-        least = np.minimum.reduce(values, axis=None)  # NaN if any value is
-        if least != least:
-            at = int(np.flatnonzero(np.isnan(values))[0])
+        at = int(values.argmax())  # of the first NaN if there is one
+        if math.isnan(values.item(at)):
             raise InvalidInputError(f"{_place(index, name)} is NaN at position {at}.")
     if finite:
         tensors.check_finite(values, what=_place(index, name))
@@ -248,7 +241,7 @@ def _within(values: npt.NDArray[Any], limit: int) -> bool:
 
 def check_tokens(
     where: str, model_input: ModelInput, *details: int, vocab_size: int | None = None
-) -> None:
+) -> int | None:
     """Check that every text token is an id the wire can carry (and the model knows).
 
     Args:
@@ -257,11 +250,19 @@ def check_tokens(
         *details: Numbers for the braces in `where`.
         vocab_size: Refuse ids from here on, when the size is known.
 
+    Returns:
+        Number of positions; None with an image whose length only the server knows.
+
     Raises:
         InvalidInputError: Names the first bad token.
     """
     limit = _LARGEST_TOKEN if vocab_size is None else vocab_size - 1
+    length: int | None = 0
     for chunk in model_input.chunks:
+        try:
+            length = None if length is None else length + chunk.length
+        except InvalidInputError:
+            length = None
         if not isinstance(chunk, EncodedTextChunk) or (vocab_size is None and chunk.is_small):
             continue
         if not _within(chunk.ids, limit):
@@ -269,6 +270,7 @@ def check_tokens(
             bad = low if low < 0 else high
             name = where.format(*details)
             raise InvalidInputError(f"{name}: token {bad} is outside 0 … {limit}.")
+    return length
 
 
 def check_sample(
@@ -295,14 +297,14 @@ def check_sample(
             f"prompt must be a ModelInput, not {type(prompt).__name__}; "
             "use ModelInput.from_ints(tokens)."
         )
-    check_tokens("prompt", prompt)
-    length = _known_length(prompt)
+    length = check_tokens("prompt", prompt)
     if length == 0:
         raise InvalidInputError("prompt is empty; pass at least one token.")
     check_count("num_samples", num_samples, least=1)
-    check_count("topk_prompt_logprobs", topk_prompt_logprobs)
-    check_count("topk_sample_logprobs", topk_sample_logprobs)
-    check_count("prompt_alt_tokens_k", prompt_alt_tokens_k)
+    if not topk_prompt_logprobs is topk_sample_logprobs is prompt_alt_tokens_k is _NOT_ASKED:
+        check_count("topk_prompt_logprobs", topk_prompt_logprobs)
+        check_count("topk_sample_logprobs", topk_sample_logprobs)
+        check_count("prompt_alt_tokens_k", prompt_alt_tokens_k)
     if target_prompt_logprobs is not None:
         _check_target_rows(target_prompt_logprobs, length)
     if prompt_logprobs_last_n is not None:
@@ -330,11 +332,6 @@ def _check_target_rows(targets: TensorData, length: int | None) -> None:
 
 def check_count(name: str, value: int, *, least: int = 0) -> None:
     """Check a number of things: an integer (numpy's too) from `least` to what 64 bits hold.
-
-    Args:
-        name: How to call it in an error.
-        value: What the user gave.
-        least: The smallest that makes sense.
 
     Raises:
         InvalidInputError: It is no integer, or out of range.

@@ -42,9 +42,7 @@ class Limits:
 
 
 NUMBERS_ERA = Limits(datums=128, size=500_000, unit="numbers")
-"""Limits of servers that take JSON (SDK 0.4.1)."""
-BYTES_ERA = Limits(datums=1024, size=5_000_000, unit="bytes")
-"""Limits of servers that take protobuf (SDK 0.36.0), unless their config says otherwise."""
+"""Limits of servers that take JSON (SDK 0.4.1); later ones name theirs."""
 
 
 def datum_size(datum: Datum, unit: Unit) -> int:
@@ -100,10 +98,6 @@ def split(data: Sequence[Datum], limits: Limits) -> list[list[Datum]]:
 
     A chunk is closed when the next datum would take it past a limit; a total equal to the limit
     still fits. A datum larger than the limit travels alone: only the server can refuse it.
-
-    Args:
-        data: The batch.
-        limits: Limits of the server.
 
     Returns:
         At least one chunk; joined, they are `data`.

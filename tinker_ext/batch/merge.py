@@ -76,10 +76,6 @@ def reduce_metrics(
 ) -> dict[str, float]:
     """Reduce the metrics of all chunks.
 
-    Args:
-        chunks: Metrics of every chunk, in order.
-        weights: Number of outputs of every chunk.
-
     Returns:
         Metrics under the names of the first chunk; a name that another chunk lacks is left out.
 
@@ -122,7 +118,7 @@ def trained_positions(data: Sequence[Datum]) -> int:
         for name in SELECTORS:
             if name in inputs:
                 tensor = inputs[name]
-                values = tensor.to_numpy() if tensor.is_sparse else tensor.array
+                values = tensor.array if tensor.crow is None else tensor.to_numpy()
                 # Several targets a position (distillation): it counts once.
                 rows = values if values.ndim < 2 else values.reshape(len(values), -1).any(axis=1)
                 total += int(np.count_nonzero(rows))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from tinker_ext.cli.screen import Screen
 
 if TYPE_CHECKING:
+    import httpx
+
     from tinker_ext.clients.rest import AdminClient, RestClient
     from tinker_ext.clients.service import ServiceClient
     from tinker_ext.config import Config
@@ -36,6 +38,18 @@ def server(screen: Screen) -> str | None:
     # Without the file and line that a warning of Python has; also when stdout is JSON.
     print(f"Note: {embedded.NOTICE}", file=sys.stderr)
     return embedded.NAMES[0]
+
+
+def downloads(screen: Screen) -> httpx.Client | None:
+    """Return what reaches the files of the embedded server; None where they have a real address."""
+    from tinker_ext.clients import embedded
+
+    url = screen.base_url or os.environ.get("TINKER_BASE_URL")
+    if url is None or not embedded.is_embedded(url):
+        return None
+    import httpx
+
+    return httpx.Client(transport=embedded.Downloads(url))
 
 
 def patience(base_url: str | None) -> Config:

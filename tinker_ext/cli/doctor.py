@@ -22,7 +22,8 @@ MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")
 def command(context: click.Context, timeout: float) -> int:
     """Check key, URL, network, TLS, clock, proxy, wire and versions; say what to fix.
 
-    The exit code is 1 when something is broken. Nothing is trained, and no session is opened.
+    A session is opened and ended again; nothing is trained, and nothing costs money. The exit code
+    is 1 when something is broken.
     """
     from tinker_ext.cli.examination import examine
 

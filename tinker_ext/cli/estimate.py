@@ -11,8 +11,8 @@ from tinker_ext.cli.failures import CommandError
 from tinker_ext.cli.lazy import Command, screen_of
 
 if TYPE_CHECKING:
-    from tinker_ext.observe.estimate import Estimate
-    from tinker_ext.observe.prices import Prices
+    from tinker_ext.cli.estimates import Estimate
+    from tinker_ext.observe.ledger import Prices
 
 EXAMPLES = """
 tinker-ext estimate train.jsonl --model Qwen/Qwen3-8B --epochs 3 --prices prices.toml
@@ -95,7 +95,7 @@ def _range(low: Any, high: Any) -> str:
 
 
 def _prices(path: Path | None, model: str | None) -> Prices | None:
-    from tinker_ext.observe.prices import Prices
+    from tinker_ext.observe.ledger import Prices
 
     if path is None:
         return None
@@ -114,30 +114,30 @@ def _prices(path: Path | None, model: str | None) -> Prices | None:
 
 
 def _count(screen: Any, options: dict[str, Any]) -> Estimate:
-    from tinker_ext.observe import estimate
+    from tinker_ext.cli import estimates
 
     path: Path = options["data"]
     if not path.is_file():
         raise CommandError(f"there is no file {path}", "DATA is a .jsonl file of examples.")
-    counter = estimate.Counter(lambda: _tokenizer(options), options["max_length"])
+    counter = estimates.Counter(lambda: _tokenizer(options), options["max_length"])
     count = counter.prompt if options["is_rl"] else counter.example
     lengths = []
     with screen.progress("counting") as advance:
-        for number, row in estimate.read_rows(path):
+        for number, row in estimates.read_rows(path):
             lengths.append(count(number, row))
             if number % 256 == 0:
                 advance(number)
     if not lengths:
         raise CommandError(f"{path} has no rows")
     if not options["is_rl"]:
-        return estimate.sft(lengths, epochs=options["epochs"], batch_size=options["drop_last"])
+        return estimates.sft(lengths, epochs=options["epochs"], batch_size=options["drop_last"])
     most = options["max_tokens"]
     if most is None or most < options["min_tokens"]:
         raise CommandError(
             "--rl needs --max-tokens, at least --min-tokens",
             "It is the max_tokens of your SamplingParams.",
         )
-    return estimate.rl(lengths, epochs=options["epochs"], group=options["group"],
+    return estimates.rl(lengths, epochs=options["epochs"], group=options["group"],
                        max_tokens=most, min_tokens=options["min_tokens"])  # fmt: skip
 
 

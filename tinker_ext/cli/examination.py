@@ -7,17 +7,21 @@ import platform
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib import metadata
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
 import attrs
 
 from tinker_ext._extras import NEEDS, how_to_install
 from tinker_ext._version import __version__
+
+if TYPE_CHECKING:
+    from tinker_ext.conform.subject import Subject
+    from tinker_ext.errors import TinkerError
 
 Status = Literal["ok", "warn", "fail", "info"]
 
@@ -26,6 +30,8 @@ NO_SETTINGS = {"TINKER_EXT_PROFILE", "TINKER_EXT_TOKENIZERS", "TINKER_EXT_UI_TOK
 """Variables that are read, and are not settings of a client."""
 CLOCK_SECONDS = 60.0
 CERTIFICATE_DAYS = 14
+CLOSE_SECONDS = 2.0
+"""Time to end a session on a server that has fallen silent."""
 
 
 @attrs.frozen
@@ -77,17 +83,15 @@ def examine(
         yield Finding("server", "ok", f"embedded, from {source}")
         yield from embedded()
         return
-    yield from key(url, values)
-    parts = urlsplit(url)
     try:
-        yield from address(url, parts, source)
+        parts = yield from address(url, source)
+        yield from key(url, values)
         proxy = proxy_for(url)
         yield from _proxy(proxy)
         if proxy is None:
             yield from network(parts, timeout)
         yield from health(url, timeout)
-        yield from dialect(url, timeout, values)
-        yield from wires(url, timeout, values)
+        yield from visit(url, timeout, values)
     except _Stop:
         return
 
@@ -208,16 +212,18 @@ def _command(command: str, here: str) -> Iterator[Finding]:
         yield Finding("key", "ok", f"from TINKER_CREDENTIAL_CMD, which works, sent to {here}")
 
 
-def address(url: str, parts: SplitResult, source: str) -> Iterator[Finding]:
-    """Look at the form of the URL."""
+def address(url: str, source: str) -> Generator[Finding, None, SplitResult]:
+    """Look at the form of the URL; return its parts."""
     from tinker_ext import auth
 
     try:
-        port = parts.port
-    except ValueError:
-        port = -1
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == -1:
-        yield Finding("server", "fail", f"{url} (from {source}) is no http(s) URL",
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != -1
+    except ValueError:  # a port that is not a number, half an IPv6 address
+        is_url = False
+    if not is_url or not url.isprintable():
+        told = url if url.isprintable() else repr(url)
+        yield Finding("server", "fail", f"{told} (from {source}) is not an http(s) URL",
                       "write it as https://host or http://127.0.0.1:8000")  # fmt: skip
         raise _Stop
     yield Finding("server", "ok", f"{url}, from {source}")
@@ -227,6 +233,7 @@ def address(url: str, parts: SplitResult, source: str) -> Iterator[Finding]:
     if auth.is_exposed(url):
         yield Finding("server", "warn", "http: the key travels where others can read it",
                       "use https")  # fmt: skip
+    return parts
 
 
 def proxy_for(url: str) -> str | None:
@@ -332,37 +339,60 @@ def clock(date: str | None, now: float) -> Iterator[Finding]:
         yield Finding("clock", "ok", f"{abs(apart):.0f} s apart")
 
 
-def dialect(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Finding]:
-    """Ask as a client does: is the key good, what does the server speak and offer."""
+def visit(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Finding]:
+    """Do as a client does before it trains: ask what the server offers, open a session, end it."""
     from tinker_ext import ServiceClient
     from tinker_ext.config import Config
-    from tinker_ext.errors import (
-        AuthenticationError,
-        ConfigurationError,
-        PermissionDeniedError,
-        TinkerError,
-    )
+    from tinker_ext.conform.subject import Subject
+    from tinker_ext.errors import ConfigurationError
 
     settings = Config.from_env(
-        env, base_url=url, retry_window=timeout, request_timeout=timeout, retry_attempts=1
+        env,
+        base_url=url,
+        retry_window=timeout,
+        request_timeout=timeout,
+        retry_attempts=1,
+        close_timeout=min(timeout, CLOSE_SECONDS),
     )
     try:
-        with ServiceClient(base_url=url, config=settings) as service:
-            models = service.get_server_capabilities().supported_models
-            spoken = service.dialect
-    except (AuthenticationError, PermissionDeniedError) as error:
-        yield Finding("access", "fail", f"the server refuses the key: {error.message}",
-                      "check TINKER_API_KEY, or run `tinker-ext auth login`")  # fmt: skip
-        return
+        subject = Subject(lambda: ServiceClient(base_url=url, config=settings), None, timeout)
     except ConfigurationError as error:
         yield Finding("settings", "fail", error.message, "correct or unset the setting")
         return
+    try:
+        yield from dialect(subject, settings.dialect_file)
+        yield from session(subject)
+        yield from wires(subject)
+    finally:
+        subject.close()
+
+
+def dialect(subject: Subject, file: str | None) -> Iterator[Finding]:
+    """Ask as a client does: is the key good, what does the server speak and offer."""
+    from tinker_ext.errors import (
+        AuthenticationError,
+        PermissionDeniedError,
+        TinkerError,
+        is_page,
+    )
+
+    try:
+        models = subject.service.get_server_capabilities().supported_models
+        spoken = subject.dialect
+    except (AuthenticationError, PermissionDeniedError) as error:
+        if is_page(error.body):
+            yield _failure(
+                "access", "a gateway in front of the server refuses the request: ", error
+            )
+            raise _Stop from None
+        yield Finding("access", "fail", f"the server refuses the key: {error.message}",
+                      "check TINKER_API_KEY, or run `tinker-ext auth login`")  # fmt: skip
+        raise _Stop from None
     except TinkerError as error:
-        yield Finding("access", "fail", str(error.message), error.hint or
-                      "run the command again with --debug")  # fmt: skip
+        yield _failure("access", "", error)
         raise _Stop from None
     yield Finding("access", "ok", f"the server lets you in and offers {len(models)} models")
-    how = {"file": f"from {settings.dialect_file}"}
+    how = {"file": f"from {file}"}
     text = f"{spoken.wire} bodies ({how.get(spoken.chosen_by, spoken.chosen_by)})"
     seq = f"seq ids: {spoken.seq} ({how.get(spoken.seq_by, spoken.seq_by)})"
     yield Finding("wire", "ok", f"era {spoken.era}, {text}, {seq}")
@@ -373,17 +403,54 @@ def dialect(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Findin
         yield Finding("wire", "info", f"the server lacks: {', '.join(sorted(spoken.lacks))}")
 
 
-def wires(url: str, timeout: float, env: Mapping[str, str]) -> Iterator[Finding]:
-    """Ask which forms of training bodies the server reads; nothing is trained."""
-    from tinker_ext.conform.preflight import refused_wires
+def session(subject: Subject) -> Iterator[Finding]:
+    """Open a session, which costs nothing; `visit` ends it."""
+    from tinker_ext.errors import TinkerError
 
-    headers = {"X-API-Key": env.get("TINKER_API_KEY") or "tml-doctor"}
-    refused, _ = _timed(lambda: refused_wires(url, headers, timeout))
-    if isinstance(refused, Exception) or refused is None:
+    opened, seconds = _timed(subject.session_id)
+    if isinstance(opened, TinkerError):
+        yield _failure("session", "the server opens no session: ", opened)
+        raise _Stop
+    if isinstance(opened, Exception):
+        raise opened
+    yield Finding("session", "ok", f"opened in {seconds * 1000:.0f} ms; closed at the end")
+
+
+def wires(subject: Subject) -> Iterator[Finding]:
+    """Ask, for a model that does not exist, which forms of training bodies the server reads."""
+    from tinker_ext import _statuses as statuses
+    from tinker_ext.conform.raw_model import RawModel
+    from tinker_ext.errors import TinkerError
+
+    model = RawModel(subject, f"{subject.session_id()}:train:0")
+    unread, _ = _timed(model.unread)
+    if isinstance(unread, TinkerError):
+        yield _failure("bodies", "a training body was not answered: ", unread)
         return
-    told = ", ".join(f"{wire}: HTTP {status}" for wire, status in refused.items())
-    yield Finding("wire", "fail", f"the server takes training bodies in neither wire ({told})",
-                  "it can sample at most; check that it is a training server")  # fmt: skip
+    if isinstance(unread, Exception):
+        raise unread
+    if unread is None:
+        yield Finding("bodies", "ok", "training bodies are read (asked for a model that does not "
+                      "exist; nothing was trained)")  # fmt: skip
+        return
+    told = "; ".join(f"{wire}: {answer}" for wire, answer in unread.items())
+    if any(answer.status in statuses.FAILED for answer in unread.values()):
+        yield Finding("bodies", "warn", "whether the server reads training bodies is not known; "
+                      f"for a model that does not exist it answers {told}",
+                      "see what `tinker-ext conform` says")  # fmt: skip
+    elif len(unread) == 1:
+        yield Finding("bodies", "fail", f"the server does not take JSON training bodies ({told}), "
+                      "and protobuf is not installed", how_to_install("proto"))  # fmt: skip
+    else:
+        yield Finding("bodies", "fail", "the server takes training bodies in neither wire "
+                      f"({told})",
+                      "it can sample at most; check that it is a training server")  # fmt: skip
+
+
+def _failure(name: str, what: str, error: TinkerError) -> Finding:
+    """A failed step in the client's own words."""
+    return Finding(name, "fail", f"{what}{error.message}",
+                   error.hint or "run the command again with --debug")  # fmt: skip
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float]:

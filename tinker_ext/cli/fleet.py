@@ -7,14 +7,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from tinker_ext.cli.failures import CommandError
 from tinker_ext.cli.lazy import Command, screen_of
 from tinker_ext.cli.screen import counted, plain
+from tinker_ext.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from tinker_ext.fleet.store import FleetRecord, Store
+    from tinker_ext.fleet.redis import RedisStore
+    from tinker_ext.fleet.sqlite import SqliteStore
+    from tinker_ext.fleet.store import FleetRecord
 
 EXAMPLES = """
 tinker-ext fleet ~/fleet                       # a folder: live until Ctrl-C
@@ -42,101 +44,92 @@ def command(context: click.Context, store: str | None, interval: float, once: bo
         raise CommandError(
             "there is no store", "Name it: tinker-ext fleet FOLDER, or set TINKER_EXT_FLEET."
         )
-    if "://" not in address and not os.path.isdir(os.path.expanduser(address)):
-        raise CommandError(
-            f"there is no folder {address}", "The first ServiceClient(fleet=FOLDER) makes it."
-        )
     from tinker_ext.fleet import open_store
     from tinker_ext.fleet.store import StoreUnreachableError
 
     opened = open_store(address)
+    if "://" not in address and not os.path.isdir(opened.place):
+        raise CommandError(
+            f"there is no folder {address}", "The first ServiceClient(fleet=FOLDER) makes it."
+        )
     try:
-        opened.open()
+        fleets = _look(opened)
         if screen.is_json:
-            screen.json({"store": opened.place, "fleets": [described(r) for r in _look(opened)]})
+            screen.json({"store": opened.place, "fleets": fleets})
             return
-        console = screen.console()
+        console, page = screen.console(), _page(opened.place, fleets)
         if once or not console.is_terminal:
-            console.print(_page(opened.place, _look(opened)), soft_wrap=True)
+            console.print(page, soft_wrap=True)
             return
         from rich.live import Live
 
         with Live(console=console, auto_refresh=False, screen=False) as live:
             while True:
-                try:
-                    page = _page(opened.place, _look(opened))
-                except StoreUnreachableError as error:
-                    page = f"The store does not answer: {error}"
                 live.update(page, refresh=True)
                 time.sleep(interval)
+                try:
+                    page = _page(opened.place, _look(opened))
+                except (StoreUnreachableError, ConfigurationError) as error:
+                    page = f"The store does not answer: {error}"
     except StoreUnreachableError as error:
         raise CommandError(f"the store does not answer: {error}") from None
     finally:
         opened.close()
 
 
-def _look(store: Store) -> list[FleetRecord]:
-    return [record for name in store.groups() if (record := store.look(name)) is not None]
+def _look(store: SqliteStore | RedisStore) -> list[dict[str, Any]]:
+    store.open(make=False)
+    names = store.groups() if store.salt else []
+    return [{"fleet": name, **described(store.look(name))} for name in names]
 
 
 def described(record: FleetRecord) -> dict[str, Any]:
     """A fleet as JSON values, for programs."""
+    from tinker_ext.fleet.store import KINDS, read_plan
+
+    plan, state = read_plan(record.state), record.state
+    spend = {n: {kind: each[kind] for kind in KINDS} for n, each in record.spend.items()}
     members = [
         {
             "id": member["id"],
-            "permits": member["lease"],
-            "seen_seconds": round(member["age"], 3),
-            **{key: value for key, value in member.items() if key not in _INTERNAL},
-            # Those that were refused wait for a permit again.
+            "permits": max(record.shares.get(member["id"], 0), member["active"]),
             "in_flight": member["active"],
-            "queued": member["queued"] + member["in_flight"] - member["active"],
-            "waiting_seconds": round(member["waiting_seconds"] + member["age"], 3),
-            "spend": record.spend.get(member["id"]),
+            **{name: member[name] for name in _SHOWN},
+            "waiting_seconds": round(member["waiting_seconds"] + record.now - member["seen"], 3),
+            "seen_seconds": round(record.now - member["seen"], 3),
+            "spend": spend.get(member["id"]),
         }
         for member in record.members
     ]
-    alive = {member["id"] for member in record.members}
+    alive = {member["id"] for member in members}
     return {
-        "fleet": record.group,
-        "base_url": record.texts.get("base_url", ""),
-        "window": int(record.numbers.get("window", 0)),
-        "phase": orjson.loads(record.texts.get("plan", "{}")).get("phase"),
-        "pause_seconds": round(record.pause, 3),
+        "base_url": state.get("base_url", ""),
+        "window": int(plan.size) if plan else 0,
+        "phase": plan and plan.phase,
+        "pause_seconds": round(max(0.0, plan.pause - record.now), 3) if plan else 0.0,
         "in_flight": sum(member["in_flight"] for member in members),
         "queued": sum(member["queued"] for member in members),
         "rate": round(sum(member["rate"] for member in members), 3),
-        "budget": record.amounts("limit"),
-        "spend": _sum(record),
-        "spend_of_those_gone": {
-            name: dict(each) for name, each in record.spend.items() if name not in alive
-        },
-        "currency": orjson.loads(record.texts.get("prices", "{}")).get("currency"),
+        "budget": state["limits"],
+        "spend": {kind: state["taken"].get(kind, 0) for kind in KINDS},
+        "spend_of_those_gone": {name: each for name, each in spend.items() if name not in alive},
+        "currency": (state.get("prices") or {}).get("currency"),
         "members": plain(members),
     }
 
 
-_INTERNAL = {"id", "lease", "target", "seen", "expires", "age", "round", "refusal", "level", "held"}
-_INTERNAL |= {"cap", "most", "demand", "active"}
+_SHOWN = ["queued", "host", "process", "run", "version", "accepted", "refused", "rate", "waiting"]
 
 
-def _sum(record: FleetRecord) -> dict[str, float]:
-    total: dict[str, float] = {}
-    for each in record.spend.values():
-        for kind, amount in each.items():
-            total[kind] = total.get(kind, 0) + amount
-    return total
-
-
-def _page(place: str, records: list[FleetRecord]) -> Any:
+def _page(place: str, fleets: list[dict[str, Any]]) -> Any:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    if not records:
+    if not fleets:
         return Text(f"{place} has no fleet yet.")
     parts: list[Any] = []
-    for record in records:
-        about = described(record)
+    for about in fleets:
         table = Table(title=_title(about), title_justify="left", caption=_money(about))
         table.caption_justify = "left"
         for name in ("Member", "Run"):

@@ -49,7 +49,12 @@ class Screen:
 
     def json(self, value: Any) -> None:
         """Print a value as JSON with an indent of 2."""
-        print(json.dumps(plain(value), indent=2, default=_text, ensure_ascii=False))
+        print(json.dumps(plain(value), indent=2, default=self.text, ensure_ascii=False))
+
+    @staticmethod
+    def text(value: Any) -> str:
+        """What JSON has no word for, such as a moment (RFC 3339)."""
+        return value.isoformat() if isinstance(value, datetime) else str(value)
 
     def table(self, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print rows below their column names."""
@@ -121,10 +126,6 @@ def plain(value: Any) -> Any:
         if not field.name.startswith("_") and field.name != "additional_properties"
     }
     return shown | plain(getattr(value, "additional_properties", {}))
-
-
-def _text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def moment(value: datetime | None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tinker_ext.cli.connect import rest
+from tinker_ext.cli.connect import downloads, rest
 from tinker_ext.cli.lazy import Group, screen_of
 from tinker_ext.cli.screen import size
 
@@ -51,7 +51,7 @@ def export_trace(
 
     target = output or Path.cwd() / f"{session_id.replace('/', '_')}.pftrace"
     with screen.progress("Downloading the trace", bytes_=True) as advance:
-        fetch(url, target, progress=advance)
+        fetch(url, target, progress=advance, client=downloads(screen))
     count = target.stat().st_size
     result: dict[str, Any] = {"session_id": session_id, "destination": str(target)}
     if screen.is_json:

@@ -71,7 +71,10 @@ def command(
     if screen.is_json:
         screen.json({"url": address})
     else:
-        print(f"The runs in {folder}, live:\n  {address}\nStop with Ctrl-C.", flush=True)
+        print(
+            f"The runs in {click.format_filename(folder)}, live:\n  {address}\nStop with Ctrl-C.",
+            flush=True,
+        )
     if everywhere:
         screen.note("Other machines can reach this page; whoever has the address sees the runs.")
     if show:

@@ -97,7 +97,7 @@ def _tail(path: Path) -> Iterator[list[dict[str, Any]]]:
                 offset += len(line)
                 try:
                     record = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     continue
                 if isinstance(record, dict):
                     found.append(record)

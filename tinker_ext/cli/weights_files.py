@@ -7,20 +7,22 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from tinker_ext.cli.checkpoints import path_argument
-from tinker_ext.cli.connect import rest, service
+from tinker_ext.cli.connect import downloads, rest, service
 from tinker_ext.cli.failures import CommandError
 from tinker_ext.cli.lazy import Command, screen_of
 from tinker_ext.cli.screen import Screen, size
 from tinker_ext.errors import APIStatusError, DownloadError, FeatureMissingError
 from tinker_ext.paths import parse_checkpoint
 
+T = TypeVar("T")
 EXPORT_SECONDS = 3600
 SHA256_LETTERS = 64
+SIZE_DIGITS = 18
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 
 EXAMPLES = """
@@ -31,17 +33,44 @@ tinker-ext checkpoint download tinker://RUN/weights/final --sha256 adapter_model
 """
 
 
+def _digest(text: str) -> tuple[str, str]:
+    """Read `NAME=HEX` or `HEX`."""
+    name, _, digest = text.rpartition("=")
+    if len(digest) != SHA256_LETTERS or set(digest.lower()) - set("0123456789abcdef"):
+        raise click.BadParameter(
+            f"{text!r:.200} is not [NAME=]HEX; a SHA-256 digest has 64 hexadecimal digits"
+        )
+    return name, digest
+
+
+def _bytes(text: str) -> tuple[str, int]:
+    """Read `NAME=BYTES` or `BYTES`."""
+    name, _, number = text.rpartition("=")
+    if not (number.isascii() and number.isdigit() and len(number) <= SIZE_DIGITS):
+        raise click.BadParameter(
+            f"{text!r:.200} is not [NAME=]BYTES; a size is a whole number of bytes"
+        )
+    return name, int(number)
+
+
 @click.command(cls=Command, name="download", examples=EXAMPLES)
 @path_argument
 @click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path),
               help="Directory to put the new one in; by default the current one.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace the directory if it exists.")
-@click.option("--sha256", "digests", multiple=True, metavar="[NAME=]HEX",
+@click.option("--sha256", "digests", type=_digest, multiple=True, metavar="[NAME=]HEX",
               help="Digest that a file must have; NAME may be left out when there is only one. "
               "Digests sent by the server are always checked.")  # fmt: skip
+@click.option("--size", "sizes", type=_bytes, multiple=True, metavar="[NAME=]BYTES",
+              help="Size that a file must have, as for --sha256.")  # fmt: skip
 @click.pass_context
 def command(
-    context: click.Context, path: str, output: Path | None, force: bool, digests: tuple[str, ...]
+    context: click.Context,
+    path: str,
+    output: Path | None,
+    force: bool,
+    digests: tuple[tuple[str, str], ...],
+    sizes: tuple[tuple[str, int], ...],
 ) -> None:
     """Download the weights of a checkpoint into a new directory.
 
@@ -55,7 +84,7 @@ def command(
         raise CommandError(
             f"{target} exists already", "Use --force to replace it, or -o for another place."
         )
-    download(screen, path, target, [_digest(text) for text in digests])
+    download(screen, path, target, digests, sizes)
     count = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
     result: dict[str, Any] = {"checkpoint_path": path, "destination": str(target)}
     if screen.is_json:
@@ -75,18 +104,12 @@ def directory_name(path: str) -> str:
     return path.partition("://")[2].replace("/", "_").replace(":", "_")
 
 
-def _digest(text: str) -> tuple[str, str]:
-    """Read `NAME=HEX` or `HEX`."""
-    name, _, digest = text.rpartition("=")
-    if len(digest) != SHA256_LETTERS or set(digest.lower()) - set("0123456789abcdef"):
-        raise CommandError(
-            f"--sha256 {text!r} is not [NAME=]HEX", "A SHA-256 digest has 64 hexadecimal digits."
-        )
-    return name, digest
-
-
 def download(
-    screen: Screen, path: str, target: Path, digests: Iterable[tuple[str, str]] = ()
+    screen: Screen,
+    path: str,
+    target: Path,
+    digests: Iterable[tuple[str, str]] = (),
+    sizes: Iterable[tuple[str, int]] = (),
 ) -> None:
     """Fetch every file of a checkpoint; `target` appears when all of them are there.
 
@@ -95,6 +118,7 @@ def download(
         path: The checkpoint.
         target: The directory to make.
         digests: Names of files, or "" for the only one, and the SHA-256 that they must have.
+        sizes: The same with the bytes that they must have.
     """
     from tinker_ext.downloads import alone
 
@@ -102,10 +126,12 @@ def download(
     partial.mkdir(parents=True, exist_ok=True)
     with alone(partial):
         with _urls(screen, path) as urls:
-            wanted = _by_name(digests, list(urls))
+            wanted = _by_name("--sha256", digests, list(urls))
+            lengths = _by_name("--size", sizes, list(urls))
             for number, (name, url) in enumerate(urls.items(), 1):
                 label = f"{name} ({number} of {len(urls)})"
-                _fetch_one(screen, partial / safe_name(name), url, label, wanted.get(name))
+                place = partial / safe_name(name)
+                _fetch_one(screen, place, url, label, wanted.get(name), lengths.get(name))
             ready = _arrange(partial, target, list(urls))
         if target.exists():
             shutil.rmtree(target)
@@ -113,25 +139,28 @@ def download(
         shutil.rmtree(partial)
 
 
-def _by_name(digests: Iterable[tuple[str, str]], names: list[str]) -> dict[str, str]:
+def _by_name(option: str, given: Iterable[tuple[str, T]], names: list[str]) -> dict[str, T]:
     wanted = {}
-    for name, digest in digests:
+    for name, value in given:
         if not name and len(names) == 1:
             name = names[0]
         if name not in names:
             raise CommandError(
-                f"--sha256 is for a file {name or 'without a name'!r} that there is not",
+                f"{option} is for a file {name or 'without a name'!r} that there is not",
                 f"The files are: {', '.join(sorted(names))}.",
             )
-        wanted[name] = digest
+        wanted[name] = value
     return wanted
 
 
-def _fetch_one(screen: Screen, place: Path, url: str, label: str, sha256: str | None) -> None:
+def _fetch_one(
+    screen: Screen, place: Path, url: str, label: str, sha256: str | None, length: int | None
+) -> None:
     from tinker_ext.downloads import fetch
 
     with screen.progress(label, bytes_=True) as advance:
-        fetch(url, place, sha256=sha256, progress=advance, keep=True)
+        client = downloads(screen)
+        fetch(url, place, size=length, sha256=sha256, progress=advance, keep=True, client=client)
 
 
 def _arrange(partial: Path, target: Path, names: list[str]) -> Path:

@@ -19,10 +19,7 @@ from tinker_ext.core.future import LightFuture
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import APIResponseValidationError, InvalidInputError, ReplyParts
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse
-from tinker_ext.types.optimizer import (
-    LoraConfig,
-    OptimizerConfig,
-)
+from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
 
 if TYPE_CHECKING:
     from tinker_api.models import SaveWeightsExternalResponse
@@ -32,7 +29,7 @@ def loss_function(
     loss_fn: CustomLossFn | LossHandle, loss_type_input: str | None, backend: str = "auto"
 ) -> CustomLossFn:
     """The function behind a custom loss; raises for anything that is not one."""
-    if backend not in ("auto", "torch", "numpy"):
+    if not isinstance(backend, str) or backend not in ("auto", "torch", "numpy"):
         raise InvalidInputError(f"backend must be 'auto', 'torch' or 'numpy', not {backend!r}.")
     if loss_type_input is not None:
         warnings.warn(
@@ -40,8 +37,8 @@ def loss_function(
             DeprecationWarning,
             stacklevel=3,
         )
-    if loss_type_input not in (None, "logprobs"):
-        raise InvalidInputError(f"loss_type_input must be 'logprobs', not {loss_type_input!r}.")
+        if not isinstance(loss_type_input, str) or loss_type_input != "logprobs":
+            raise InvalidInputError(f"loss_type_input must be 'logprobs', not {loss_type_input!r}.")
     if isinstance(loss_fn, LossHandle):
         return loss_fn.on_batch
     if not callable(loss_fn):
@@ -56,10 +53,15 @@ def record_of(value: Any) -> dict[str, Any]:
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot name a checkpoint."""
+    """Refuse what cannot name a checkpoint, which becomes one part of its path."""
     if not isinstance(name, str) or not name:
         raise InvalidInputError(
             f"A checkpoint name must be a text that is not empty, not {name!r}."
+        )
+    if name in (".", "..") or not name.isprintable() or any(mark in name for mark in "/\\"):
+        raise InvalidInputError(
+            f"A checkpoint name is one part of a path, such as 'step-100', not {name!r:.200}: no "
+            "slash, no backslash, no control character, and neither '.' nor '..'."
         )
 
 
@@ -119,21 +121,30 @@ def check_state_path(path: str) -> None:
             )
 
 
+def check_access_token(token: object) -> None:
+    """Refuse what cannot be a header; the value is not shown."""
+    if token is not None and not isinstance(token, str):
+        raise InvalidInputError(
+            f"weights_access_token must be text or None, not {type(token).__name__}."
+        )
+
+
 def lora_config(
     rank: int, seed: int | None, train_mlp: bool, train_attn: bool, train_unembed: bool
 ) -> LoraConfig:
     """The adapter of a new model; raises when no layer would have one."""
-    if not (train_mlp or train_attn or train_unembed):
-        raise InvalidInputError(
-            "Nothing would be trained: set train_mlp, train_attn or train_unembed."
-        )
-    return LoraConfig(
+    config = LoraConfig(
         rank=rank,
         seed=seed,
         train_mlp=train_mlp,
         train_attn=train_attn,
         train_unembed=train_unembed,
     )
+    if not (config.train_mlp or config.train_attn or config.train_unembed):
+        raise InvalidInputError(
+            "Nothing would be trained: set train_mlp, train_attn or train_unembed."
+        )
+    return config
 
 
 def named_sampler(reply: Any) -> SaveWeightsForSamplerResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import warnings
@@ -100,12 +101,7 @@ def name(base_url: str = NAMES[0]) -> str:
 
 
 def knows(server: str | None, sampler_id: str | None) -> bool:
-    """Whether a sampler lives here: on an application of this process, or on its copy of one.
-
-    Args:
-        server: What `name` was where the sampler was made.
-        sampler_id: Id of its sampling session.
-    """
+    """Whether a sampler lives here: on an application of this process, or on its copy of one."""
     place = server or ""
     if place.startswith(_name):
         place = URL + place.removeprefix(_name)
@@ -132,6 +128,24 @@ def transport(app: Any = None, base_url: str = NAMES[0]) -> Callable[[], httpx.A
         return InProcessTransport(app or application(base_url))
 
     return make
+
+
+class Downloads(httpx.BaseTransport):
+    """Answers from the application of a base URL: its files have addresses that nobody serves."""
+
+    def __init__(self, base_url: str) -> None:
+        self._app = application(base_url)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Ask the application, on a loop of its own."""
+
+        async def ask() -> httpx.Response:
+            asked = httpx.Request(request.method, request.url, headers=request.headers)
+            reply = await httpx.ASGITransport(self._app).handle_async_request(asked)
+            body = httpx.ByteStream(b"".join([part async for part in reply.aiter_raw()]))
+            return httpx.Response(reply.status_code, headers=reply.headers, stream=body)
+
+        return asyncio.run(ask())
 
 
 def warn_once() -> None:

@@ -41,18 +41,14 @@ class Closing(AwaitableConcurrentFuture[None]):
     def __init__(self, workspace: Workspace, status: str, detail: str | None) -> None:
         self._workspace = workspace
         forget(workspace)
-        if _retired(workspace):
-            done: LightFuture[None] = LightFuture()
-            done.settle(None)
-            super().__init__(done)
-            return
-        workspace.open()
-        super().__init__(workspace.runtime.submit(_close(workspace, status, detail)))
+        super().__init__(workspace.close(status, detail))
 
     def result(self, timeout: float | None = None) -> None:
         """Wait until everything has ended."""
         super().result(timeout)
-        self._join()
+        runtime = self._workspace.runtime
+        if isinstance(runtime, LoopThread):
+            runtime.join()
 
     async def result_async(self, timeout: float | None = None) -> None:
         """Async form of `result`."""
@@ -63,30 +59,6 @@ class Closing(AwaitableConcurrentFuture[None]):
 
     def __await__(self) -> Generator[Any, None, None]:
         return self.result_async().__await__()
-
-    def _join(self) -> None:
-        runtime = self._workspace.runtime
-        if isinstance(runtime, LoopThread):
-            runtime.join()
-
-
-def _retired(workspace: Workspace) -> bool:
-    """Close a workspace that never sent anything; True when it is closed (already)."""
-    was_closed = workspace.closed
-    if not workspace.retire_unused():
-        return False
-    # The only thing that such a workspace holds. One that was closed before gives its own back
-    # after its last requests, which the journal may still record.
-    if not was_closed and workspace.journal is not None:
-        workspace.journal.close()
-    return True
-
-
-async def _close(workspace: Workspace, status: str, detail: str | None) -> None:
-    try:
-        await workspace.end(status, detail)
-    finally:
-        workspace.release()
 
 
 def status_of(error: BaseException | None) -> Status:
@@ -111,9 +83,9 @@ def detail_of(error: BaseException | None) -> str | None:
 def abandon(workspace: Workspace) -> None:
     """End a workspace whose client was forgotten: nothing is reported, nothing stays."""
     forget(workspace)
-    if not _retired(workspace):
+    if not workspace.retire_unused():
         with contextlib.suppress(RuntimeError, ClientClosedError):
-            closing = workspace.runtime.submit(_close(workspace, "success", None))
+            closing = workspace.runtime.submit(workspace.end("success"))
             # Without this the end of the program, which often comes right after, would be faster.
             _abandoned.add(closing)
             closing.add_done_callback(_abandoned.discard)
@@ -136,27 +108,23 @@ def forget(workspace: Workspace) -> None:
 def close_all(status: str, seconds: float = EXIT_SECONDS) -> None:
     """Close every open workspace of this process, waiting at most `seconds` in all."""
     with _lock:
-        mine = [w for w, pid in _open.items() if pid == os.getpid()]
+        mine = [w for w, pid in _open.items() if pid == os.getpid() and not w.closed]
         _open.clear()
         closings = list(_abandoned)
     for workspace in mine:
         if workspace.session.session_id is not None and isinstance(workspace.runtime, LoopThread):
             with contextlib.suppress(Exception):
-                closings.append(workspace.runtime.submit(_close(workspace, status, None)))
+                closings.append(workspace.runtime.submit(workspace.end(status)))
     deadline = time.monotonic() + seconds
     for closing in closings:
         with contextlib.suppress(BaseException):
             closing.result(max(0.0, deadline - time.monotonic()))
 
 
-def _reason() -> str:
-    """Why the interpreter ends, from the exception that ended the main thread."""
-    last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    return _status_of_code(_exit_code) if last is None else status_of(last)
-
-
 def _at_exit() -> None:
-    close_all(_reason())
+    """Report why the interpreter ends, from the exception that ended the main thread."""
+    last = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    close_all(_status_of_code(_exit_code) if last is None else status_of(last))
 
 
 def _remember_exit() -> None:

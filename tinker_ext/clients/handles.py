@@ -15,7 +15,7 @@ import orjson
 from tinker_ext import forks
 from tinker_ext.auth import origin_of
 from tinker_ext.clients import embedded, endings
-from tinker_ext.config import HOSTED_BASE_URL, Config
+from tinker_ext.config import HOSTED_BASE_URL, Config, Secret
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import ConfigurationError, InvalidInputError
 
@@ -96,7 +96,10 @@ def revive(
     settings = state.get("retry_config")
     if retry_config is None and settings is not None:
         retry_config = RetryConfig(**settings)
-    elsewhere = _is_elsewhere(state)
+    # Whether the sampler lives on the embedded server of another process.
+    elsewhere = embedded.is_embedded(state.get("base_url")) and not embedded.knows(
+        state.get("server"), state.get("sampling_session_id")
+    )
     if elsewhere:
         # That session does not exist here; a base model does, under its name.
         state = {**state, "session_id": None}
@@ -115,13 +118,6 @@ def revive(
     if elsewhere and state.get("base_model") is None:
         client._source.prepare = _refuse
     return client
-
-
-def _is_elsewhere(state: Mapping[str, Any]) -> bool:
-    """Whether the sampler lives on the embedded server of another process."""
-    if not embedded.is_embedded(state.get("base_url")):
-        return False
-    return not embedded.knows(state.get("server"), state.get("sampling_session_id"))
 
 
 async def _refuse() -> None:
@@ -164,6 +160,8 @@ def _share(state: Mapping[str, Any], api_key: str | None, foreign: bool) -> _Sha
     """The workspace of a session's copies; a client keeps it by the owner it reads there."""
     from tinker_ext.clients.opening import open_workspace
 
+    if api_key is not None and not isinstance(api_key, str | Secret):
+        raise ConfigurationError(f"api_key must be text or None, not {type(api_key).__name__}.")
     base_url = state.get("base_url")
     config = Config.from_portable(state.get("config") or {}, base_url)
     if foreign and isinstance(base_url, str):

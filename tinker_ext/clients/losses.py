@@ -30,10 +30,6 @@ _LEAVES_TORCH = frozenset({"item", "numpy", "tolist"})
 def trace(fn: Callable[..., Any], name: str) -> Any:
     """Trace a loss function.
 
-    Args:
-        fn: (logprobs, *loss inputs) → (scalar, metrics).
-        name: What to call it in errors.
-
     Returns:
         A `torch.fx.GraphModule` that computes the same.
 
@@ -271,11 +267,7 @@ class LossHandle:
 
 
 class LossRegistry:
-    """The custom losses of one session.
-
-    Args:
-        workspace: The session.
-    """
+    """The custom losses of one session."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 import attrs
 from tinker_api import operations as api
 
-from tinker_ext._transport import statuses
+import tinker_ext._statuses as statuses
 from tinker_ext._wire.dialect import Dialect, Wire
 from tinker_ext.clients import embedded
 from tinker_ext.clients.arguments import record_of
@@ -31,26 +31,20 @@ from tinker_ext.errors import (
     RequestFailedError,
     TinkerError,
 )
-from tinker_ext.journal import Checkpoint, Journal, JournalError, State, TrainedModel
+from tinker_ext.journal import Checkpoint, Journal, JournalError, TrainedModel
 from tinker_ext.journal.recorder import Recorder
-from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
+from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig, OptimizerConfigBase
 
 log = logging.getLogger("tinker_ext")
 
+_ADAPTER: Final = ("rank", "seed", "train_mlp", "train_attn", "train_unembed")
 _BLOCK: Final = 1_000_000
 """Numbers of samplers a process may use before those of the process that resumes it."""
 
 
 @attrs.frozen
 class NewModel:
-    """What a new model is made of.
-
-    Attributes:
-        base_model: Name of the base model.
-        lora: Its adapter.
-        user_metadata: Kept with the run.
-        optimizer: Optimizer family; None is the server's own choice.
-    """
+    """What a new model is made of."""
 
     base_model: str
     lora: LoraConfig
@@ -60,16 +54,7 @@ class NewModel:
 
 @attrs.frozen
 class SavedState:
-    """Which saved state a model is made from, and how.
-
-    Attributes:
-        path: What `save_state` returned.
-        base_model: Name of the base model; None asks the server.
-        user_metadata: Kept with the new run.
-        weights_access_token: Token for weights of somebody else.
-        optimizer: Optimizer family; None is that of the saved run.
-        with_optimizer: Whether the state of the optimizer is loaded too.
-    """
+    """Which saved state a model is made from, and how."""
 
     path: str
     base_model: str | None = None
@@ -208,16 +193,6 @@ class Resumption:
     checkpoint: str | None = None
 
 
-@attrs.frozen
-class _Optimizer:
-    """An optimizer family, as the journal has it."""
-
-    fields: Mapping[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(self.fields)
-
-
 def follow(workspace: Workspace, journal: str | os.PathLike[str] | Journal) -> None:
     """Record the run of a workspace in a journal, or in the one of this file.
 
@@ -247,11 +222,10 @@ def _planned(workspace: Workspace, model: NewModel) -> NewModel:
         known = (journal.state.plan or {}).get("seed")
         seed = random.SystemRandom().getrandbits(31) if known is None else int(known)
         lora = attrs.evolve(lora, seed=seed)
-    fields = ("rank", "seed", "train_mlp", "train_attn", "train_unembed")
     journal.plan(
         {
             "base_model": model.base_model,
-            **{name: getattr(lora, name) for name in fields},
+            **{name: getattr(lora, name) for name in _ADAPTER},
             "optimizer": None if model.optimizer is None else record_of(model.optimizer),
         }
     )
@@ -297,7 +271,7 @@ async def complete_step(workspace: Workspace, step: int, notes: Mapping[str, Any
     """Wait for the calls of the step under way and record that it is complete."""
     journal, queue = workspace.journal, workspace.followed
     recorder = None if queue is None else queue.recorder
-    if journal is None or queue is None or not isinstance(recorder, Recorder):
+    if journal is None or queue is None or recorder is None:
         raise InvalidInputError("No run is recorded: pass journal=…, then make a model.")
     if step != journal.state.next_step:
         raise InvalidInputError(
@@ -353,7 +327,9 @@ async def resume(
         if obstacle is None:
             recorded = Recorder(workspace.server, journal)
             try:
-                _take_wire(workspace, state, dialect)
+                if state.wire is not None and dialect.chosen_by in ("probe", "file"):
+                    # What the server took from the earlier process: repeats must be equal.
+                    workspace.server.use_wire(Wire(state.wire))
                 await recorded.read_earlier(model.model_id, workspace.seconds())
                 return await _attach(workspace, recorded, model)
             except (RequestFailedError, FutureExpiredError, ConflictError) as error:
@@ -397,12 +373,6 @@ def _obstacle(journal: Journal, dialect: Dialect) -> str | None:
     if journal.file.repaired:
         return "the journal was cut off, and this server does not recognise repeated requests"
     return None
-
-
-def _take_wire(workspace: Workspace, state: State, dialect: Dialect) -> None:
-    """Use the wire that the server took from the earlier process: repeats must be equal."""
-    if state.wire is not None and dialect.chosen_by in ("probe", "file"):
-        workspace.server.use_wire(Wire(state.wire))
 
 
 async def _attach(workspace: Workspace, recorded: Recorder, model: TrainedModel) -> Resumption:
@@ -486,14 +456,8 @@ async def _restore(
             "journal to start over."
         )
     log.warning("The run has no checkpoint; it starts again at step 0.")
-    lora = LoraConfig(
-        rank=plan["rank"],
-        seed=plan.get("seed"),
-        train_mlp=plan.get("train_mlp", True),
-        train_attn=plan.get("train_attn", True),
-        train_unembed=plan.get("train_unembed", True),
-    )
-    family: Any = _Optimizer(plan["optimizer"]) if plan.get("optimizer") else None
+    lora = LoraConfig(**{name: plan[name] for name in _ADAPTER if name in plan})
+    family = OptimizerConfigBase(**plan["optimizer"]) if plan.get("optimizer") else None
     again = NewModel(plan["base_model"], lora, user_metadata, family)
     client = await _create(workspace, again)
     await _begin(workspace, client)

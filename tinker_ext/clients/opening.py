@@ -13,7 +13,7 @@ import attrs
 import httpx
 
 from tinker_ext import auth
-from tinker_ext._transport import Observer
+from tinker_ext._transport.events import Observer
 from tinker_ext._transport.origin import encode_header, proxy_for, split_base_url
 from tinker_ext.clients import embedded
 from tinker_ext.clients.arguments import check_metadata
@@ -48,21 +48,10 @@ def open_workspace(
 ) -> Workspace:
     """Find server and credential and put a workspace on them; nothing is sent yet.
 
-    Args:
-        base_url: As in `ServiceClient`, like `api_key`, `config`, `wire` and `fleet`.
-        api_key: The credential; by default as `tinker_ext.auth.resolve` finds it.
-        headers: Extra headers of every request.
-        options: What a new session is told.
-        session_id: Join this session instead of making one.
-        config: Settings; by default from the environment.
-        wire: `json`, `proto` or None.
-        fleet: Folder or URL of the fleet to join; by default that of the settings.
-        must_join: Whether a fleet whose store cannot be used is an error.
-        http_client: Its transport carries the requests.
-        transport: The same, without a client around it.
-        observer: Told about every attempt.
-        runtime: Where the core runs; by default the loop thread of the process.
-        rng: Source of jitter.
+    Args as in `ServiceClient`, and: `session_id` joins that session instead of making one,
+    `must_join` says whether a fleet whose store cannot be used is an error, `http_client` has the
+    transport that carries the requests, `runtime` is where the core runs (the loop thread of the
+    process by default).
 
     Raises:
         ConfigurationError: An argument is wrong: no URL of a server, no such wire, a header or
@@ -92,13 +81,10 @@ def open_workspace(
         "wire": wire,
         "config": settings.portable(),
     }
+    given = http_client._transport if transport is None and http_client is not None else transport
     make: Callable[[], httpx.AsyncBaseTransport] | None = None
-    if transport is not None:
-        given = transport
+    if given is not None:
         make = lambda: given  # noqa: E731 - a name would say nothing more
-    elif http_client is not None:
-        carried = http_client._transport
-        make = lambda: carried  # noqa: E731
     if embedded.is_embedded(url):
         make = make or embedded.transport(base_url=url)
         description["server"] = embedded.name(url)
@@ -161,7 +147,7 @@ def _check_types(
         raise ConfigurationError(f"base_url must be text, not {type(base_url).__name__}.")
     if config is not None and not isinstance(config, Config):
         raise ConfigurationError(f"config must be a Config, not {type(config).__name__}.")
-    if wire not in _WIRES:
+    if not (wire is None or isinstance(wire, str)) or wire not in _WIRES:
         raise ConfigurationError(f"wire must be 'json', 'proto' or None, not {wire!r}.")
     if http_client is not None and not isinstance(http_client, httpx.AsyncClient):
         raise ConfigurationError(

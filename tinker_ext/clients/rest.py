@@ -14,10 +14,10 @@ import attrs
 from tinker_api import operations as api
 from tinker_api.operations import Operation, Prepared
 
+import tinker_ext._statuses as statuses
 from tinker_ext import auth, forks, paths, types
-from tinker_ext._transport import Reply, statuses
 from tinker_ext.clients import endings
-from tinker_ext.clients.arguments import awaited, check_ttl
+from tinker_ext.clients.arguments import awaited, check_access_token, check_ttl
 from tinker_ext.clients.opening import open_workspace
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.server import prepare
@@ -415,6 +415,7 @@ class RestClient(LookUps):
                 f"path {path!r} is not a checkpoint path such as tinker://<run>/weights/<name>."
             )
         check_ttl(ttl_seconds)
+        check_access_token(weights_access_token)
         server, token = self._workspace.server, weights_access_token
         project = destination_project_id or server.config.project_id
         if project is None:
@@ -472,7 +473,18 @@ class RestClient(LookUps):
 
     async def _ask_archive(self, places: list[Prepared]) -> CheckpointArchiveUrlResponse:
         await self._workspace.server.ready()
-        reply = await self._archive_reply(places)
+        for place in places:
+            try:
+                reply = await self._workspace.server.send(
+                    api.GET_CHECKPOINT_ARCHIVE,
+                    place,
+                    headers=(("Accept", "application/gzip"),),
+                    redirect_is_answer=True,
+                )
+                break
+            except FeatureMissingError:
+                if place is places[-1]:
+                    raise
         url = reply.headers.get("location")
         if not 300 <= reply.status < 400 or not url:
             raise APIResponseValidationError(
@@ -485,20 +497,6 @@ class RestClient(LookUps):
         except (KeyError, TypeError, ValueError, OverflowError, IndexError):
             expires = datetime.now(UTC) + ARCHIVE_LIFETIME
         return types.CheckpointArchiveUrlResponse(url=url, expires=expires)
-
-    async def _archive_reply(self, places: list[Prepared]) -> Reply:
-        for place in places:
-            try:
-                return await self._workspace.server.send(
-                    api.GET_CHECKPOINT_ARCHIVE,
-                    place,
-                    headers=(("Accept", "application/gzip"),),
-                    redirect_is_answer=True,
-                )
-            except FeatureMissingError:
-                if place is places[-1]:
-                    raise
-        raise AssertionError("there is always a place to ask at")
 
     # -- pages -----------------------------------------------------------------------------
 

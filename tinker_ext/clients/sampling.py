@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -25,7 +25,7 @@ from tinker_ext.clients.arguments import (
 from tinker_ext.core.completions import Completions
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.in_flight import PendingOperation, PendingOperations
-from tinker_ext.core.once import Shared
+from tinker_ext.core.loop import Shared
 from tinker_ext.core.retry_config import RetryConfig, portable
 from tinker_ext.core.sample_pool import Sample, Source
 from tinker_ext.core.workspace import Workspace
@@ -57,20 +57,16 @@ class Numbers:
     """
 
     def __init__(self, clone_id: int = 0) -> None:
-        self._lock = threading.Lock()
         self.renumber(clone_id)
 
     def renumber(self, clone_id: int) -> None:
         """Start over in the range of another copy."""
         self.clone_id = clone_id
-        self._next = clone_id * CLONE_STEP
+        self._numbers = itertools.count(clone_id * CLONE_STEP)
 
     def __call__(self) -> int:
         """The next number; from any thread."""
-        with self._lock:
-            number = self._next
-            self._next += 1
-            return number
+        return next(self._numbers)
 
 
 async def join(workspace: Workspace, sampling_session_id: str) -> int | None:
@@ -109,7 +105,8 @@ class SamplingClient:
     """Samples from one set of weights; made by a `ServiceClient` or a `TrainingClient`.
 
     Any number of calls may be made at once: what the server does not take yet waits in a fair
-    queue. The client pickles into worker processes, which read their own credential.
+    queue. The client pickles into worker processes, which read their own credential. A wrong
+    argument raises `InvalidInputError` at the call, before anything is sent.
 
     Example:
         >>> import tinker_ext
@@ -267,22 +264,26 @@ class SamplingClient:
 
         Returns:
             Future of the response; cancelling it gives the sample up.
-
-        Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
         """
+        try:
+            with_logprobs = bool(include_prompt_logprobs)
+        except (ValueError, RuntimeError):  # an array, a tensor
+            raise InvalidInputError(
+                f"include_prompt_logprobs must be True or False, not {include_prompt_logprobs!r}."
+            ) from None
         check_sample(
             prompt,
             num_samples,
-            include_prompt_logprobs=bool(include_prompt_logprobs),
+            include_prompt_logprobs=with_logprobs,
             topk_prompt_logprobs=topk_prompt_logprobs,
             topk_sample_logprobs=topk_sample_logprobs,
             target_prompt_logprobs=target_prompt_logprobs,
             prompt_alt_tokens_k=prompt_alt_tokens_k,
             prompt_logprobs_last_n=prompt_logprobs_last_n,
         )
-        if topk_sample_logprobs:
-            self._require(Ability.SAMPLE_TOPK)
+        dialect = self._workspace.server.dialect
+        if topk_sample_logprobs and dialect is not None:
+            dialect.require(Ability.SAMPLE_TOPK)
         options = PLAIN
         if (
             include_prompt_logprobs is not NOT_GIVEN
@@ -293,9 +294,7 @@ class SamplingClient:
             or self._record_stability_info
         ):
             options = SampleOptions(
-                prompt_logprobs=None
-                if include_prompt_logprobs is NOT_GIVEN
-                else bool(include_prompt_logprobs),
+                prompt_logprobs=None if include_prompt_logprobs is NOT_GIVEN else with_logprobs,
                 topk_prompt_logprobs=topk_prompt_logprobs,
                 topk_sample_logprobs=topk_sample_logprobs,
                 target_prompt_logprobs=target_prompt_logprobs,
@@ -307,11 +306,6 @@ class SamplingClient:
 
     sample_async = awaited_or_given_up(sample)
 
-    def _require(self, ability: Ability) -> None:
-        dialect = self._workspace.server.dialect
-        if dialect is not None:
-            dialect.require(ability)
-
     def compute_logprobs(
         self, prompt: ModelInput, prompt_logprobs_last_n: int | None = None
     ) -> Future[list[float | None]]:
@@ -320,9 +314,6 @@ class SamplingClient:
         Args:
             prompt: The tokens to score.
             prompt_logprobs_last_n: Score the last positions only.
-
-        Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
         """
         last_n = prompt_logprobs_last_n
         check_sample(prompt, 1, include_prompt_logprobs=True, prompt_logprobs_last_n=last_n)
@@ -340,25 +331,22 @@ class SamplingClient:
     compute_logprobs_async = awaited_or_given_up(compute_logprobs)
 
     def _submit(
-        self, prompt: ModelInput, num_samples: int, params: SamplingParams, options: SampleOptions
+        self,
+        prompt: ModelInput,
+        num_samples: int,
+        params: SamplingParams | Mapping[str, Any],
+        options: SampleOptions,
     ) -> LightFuture[SampleResponse]:
-        if isinstance(params, Mapping):
+        if not isinstance(params, SamplingParams):
             # Official requests make a record of a dict, and packages rely on it.
             params = _params_of(params)
-        elif not isinstance(params, SamplingParams):
-            raise InvalidInputError(
-                f"sampling_params must be SamplingParams, not {type(params).__name__}."
-            )
         workspace = self._workspace
-        workspace.open()
+        now, seconds = workspace.begin()
         watchers = workspace.watchers
         watch = None
         if watchers.ledger is not None or watchers.observers.each:
             watch = watchers.begin_sample(self._source.key, prompt, num_samples, params.max_tokens)
-        now = workspace.runtime.time()
-        sample = Sample(
-            self._source, prompt, num_samples, params, options, now, now + workspace.seconds()
-        )
+        sample = Sample(self._source, prompt, num_samples, params, options, now, now + seconds)
         if watch is not None:
             watch.follow(sample, sample.result)
         return workspace.samples.submit(sample)
@@ -464,7 +452,11 @@ class SamplingClient:
         return revive, (self._state(), None, self._retry_config)
 
 
-def _params_of(values: Mapping[str, Any]) -> SamplingParams:
+def _params_of(values: object) -> SamplingParams:
+    if not isinstance(values, Mapping):
+        raise InvalidInputError(
+            f"sampling_params must be SamplingParams, not {type(values).__name__}."
+        )
     try:
         return SamplingParams(**values)
     except TypeError as error:

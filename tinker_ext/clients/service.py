@@ -17,8 +17,7 @@ from tinker_api import operations as api
 from tinker_api.operations import Operation
 
 from tinker_ext import forks, paths
-from tinker_ext._transport import LoggingObserver
-from tinker_ext._transport.events import Callback, EventCallback
+from tinker_ext._transport.events import Callback, EventCallback, LoggingObserver
 from tinker_ext._wire.dialect import Ability, Dialect
 from tinker_ext._wire.json_codec import check_json
 from tinker_ext.auth import is_hosted
@@ -27,6 +26,7 @@ from tinker_ext.clients.arguments import (
     async_form,
     awaited,
     blocking,
+    check_access_token,
     check_base_model,
     check_metadata,
     check_optimizer,
@@ -95,6 +95,8 @@ def is_wanted(argument: bool | None, config: Config, base_url: str) -> bool:
         argument = config.telemetry
     if argument is None:
         return config.telemetry_consent and is_hosted(base_url)
+    if not isinstance(argument, bool):
+        raise ConfigurationError(f"telemetry must be True, False or None, not {argument!r}.")
     return argument
 
 
@@ -140,7 +142,6 @@ def _ledger(budget: BudgetLike | None, prices: PricesLike | None) -> Ledger:
 
 def _write_run_log(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
     from tinker_ext.observe.run_log import RunLogObserver
-    from tinker_ext.observe.waits import Waits
     from tinker_ext.runlog import RunLog
 
     if not isinstance(run_log, RunLog | str | os.PathLike):
@@ -148,8 +149,7 @@ def _write_run_log(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) ->
             f"run_log must be a file, a directory or a RunLog, not {type(run_log).__name__}."
         )
     log = run_log if isinstance(run_log, RunLog) else RunLog(run_log)
-    waits = Waits(log, workspace.runtime, workspace.watchers.live, ledger.totals)
-    writer = RunLogObserver(log, ledger, waits)
+    writer = RunLogObserver(log, ledger, workspace.runtime, workspace.watchers.live)
     workspace.server.observers.add(writer)
     workspace.closers.append(writer.aclose)
 
@@ -179,7 +179,8 @@ def _send_telemetry(workspace: Workspace) -> None:
 class ServiceClient(forks.OfThisProcess):
     """Talks to one server with one credential; nothing is sent before the first call needs it.
 
-    Use it as a context manager, or call `close`, to end the session on the server.
+    Use it as a context manager, or call `close`, to end the session on the server. A wrong argument
+    of a method raises `InvalidInputError` at the call, before anything is sent.
 
     Args:
         user_metadata: Kept with the session.
@@ -256,9 +257,13 @@ class ServiceClient(forks.OfThisProcess):
             runtime=kwargs.get("_runtime"),
             rng=kwargs.get("rng"),
         )
-        _put_watchers(self._workspace, on_event, run_log, budget, prices, telemetry)
-        if journal is not None:
-            models.follow(self._workspace, journal)
+        try:
+            _put_watchers(self._workspace, on_event, run_log, budget, prices, telemetry)
+            if journal is not None:
+                models.follow(self._workspace, journal)
+        except BaseException:
+            self._workspace.retire_unused()  # else it stays a member of its fleet
+            raise
         self._losses = LossRegistry(self._workspace)
         endings.watch(self._workspace)
         self._abandoned = weakref.finalize(self, endings.abandon, self._workspace)
@@ -289,8 +294,7 @@ class ServiceClient(forks.OfThisProcess):
     @property
     def dialect(self) -> Dialect:
         """What the server speaks and lacks; asks it when nothing was sent yet."""
-        server = self._workspace.server
-        return server.dialect or self._workspace.submit(server.ready()).result()
+        return self._workspace.dialect()
 
     @property
     def holder(self) -> Workspace:
@@ -390,9 +394,6 @@ class ServiceClient(forks.OfThisProcess):
             train_unembed: Whether the output layer does.
             user_metadata: Kept with the run.
             optimizer: Optimizer family; AdamW by default.
-
-        Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
         """
         check_base_model(base_model)
         check_metadata(user_metadata)
@@ -420,9 +421,6 @@ class ServiceClient(forks.OfThisProcess):
             user_metadata: Kept with the new run.
             weights_access_token: Token for weights of somebody else.
             optimizer: Optimizer family; that of the saved run by default.
-
-        Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
         """
         return self._from_state(path, base_model, user_metadata, weights_access_token, optimizer)
 
@@ -462,6 +460,7 @@ class ServiceClient(forks.OfThisProcess):
             check_base_model(base_model)
         check_metadata(user_metadata)
         check_optimizer(optimizer)
+        check_access_token(weights_access_token)
         token = weights_access_token
         state = SavedState(path, base_model, user_metadata, token, optimizer, with_optimizer)
         return self._workspace.submit(models.load(self._workspace, state))
@@ -520,9 +519,6 @@ class ServiceClient(forks.OfThisProcess):
             base_model: Name of a base model; one of the two is needed.
             retry_config: How the client retries.
             record_stability_info: Ask the server to record stability information.
-
-        Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
         """
         return SamplingClient.create(
             self._workspace,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -20,9 +21,9 @@ from tinker_ext.batch import custom_loss
 from tinker_ext.batch.checks import check_batch
 from tinker_ext.batch.chunking import NUMBERS_ERA, Limits, datum_size, split
 from tinker_ext.batch.merge import merge, trained_positions
-from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
+from tinker_ext.core.future import AwaitableConcurrentFuture
 from tinker_ext.core.server import prepare
-from tinker_ext.core.training_queue import MakePayload, QueuedCall, TrainingQueue
+from tinker_ext.core.training_queue import QueuedCall, TrainingQueue
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.datum import Datum
@@ -94,12 +95,7 @@ _losing: ContextVar[Submission | None] = ContextVar("losing", default=None)
 
 
 class Submission:
-    """The way out of one training client.
-
-    Args:
-        workspace: Where to.
-        model_id: Whose calls.
-    """
+    """The way out of one training client."""
 
     def __init__(self, workspace: Workspace, model_id: str) -> None:
         self._workspace = workspace
@@ -115,12 +111,12 @@ class Submission:
                 "wait for the loss, and the loss for the call. Compute it before or afterwards."
             )
         workspace = self._workspace
-        workspace.open()
+        now, seconds = workspace.begin()
         watchers = workspace.watchers
         watched = watchers.ledger is not None or watchers.observers.each
         watch = watchers.begin_training(operation, self._model_id, data) if watched else None
         try:
-            call = self.queue.reserve(operation, workspace.runtime.time(), workspace.seconds())
+            call = self.queue.reserve(operation, now, seconds)
         except BaseException:
             if watch is not None:
                 watch.drop()
@@ -128,6 +124,17 @@ class Submission:
         if watch is not None:
             watch.follow(call.entry, call.result)
         return call
+
+    @contextlib.contextmanager
+    def _place(self, operation: str, data: Sequence[Datum]) -> Iterator[QueuedCall]:
+        """A place in the order; given up if an error comes before it is known what it sends."""
+        call = self._reserve(operation, data)
+        try:
+            yield call
+        except BaseException:
+            if call.makers is None:
+                self.queue.drop(call)
+            raise
 
     def send(
         self,
@@ -167,17 +174,13 @@ class Submission:
         forward_only: bool,
     ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
         """Check, split and encode a batch in the caller's thread, and let it leave."""
-        dialect = self._workspace.server.dialect or self.dialect()
+        dialect = self._workspace.server.dialect or self._workspace.dialect()
         check_batch(data, loss_fn, loss_fn_config, finite=dialect.wire is Wire.JSON)
-        call = self._reserve("forward" if forward_only else "forward_backward", data)
-        try:
+        with self._place("forward" if forward_only else "forward_backward", data) as call:
             makers = self._chunks(data, loss_fn, loss_fn_config, forward_only, dialect)
             for make in makers:
                 make(dialect.wire)
-        except BaseException:
-            self.queue.drop(call)
-            raise
-        return AwaitableConcurrentFuture(self.queue.arm(call, makers, _merging(makers)))
+            return self._arm(call, makers)
 
     async def forward_async(
         self,
@@ -191,23 +194,32 @@ class Submission:
         known = self._workspace.server.dialect
         finite = known is not None and known.wire is Wire.JSON
         check_batch(data, loss_fn, loss_fn_config, finite=finite)
-        call = self._reserve("forward" if forward_only else "forward_backward", data)
-        try:
-            dialect = known or await self._dialect_async()
+        with self._place("forward" if forward_only else "forward_backward", data) as call:
+            ready = self._workspace.server.ready
+            dialect = known if known is not None else await self._workspace.submit(ready())
             makers = self._chunks(data, loss_fn, loss_fn_config, forward_only, dialect)
             await self._workspace.runtime.offload(
                 _roughly_bytes(data), _encode_all, makers, dialect.wire
             )
-        except BaseException:
-            self.queue.drop(call)
-            raise
-        return AwaitableConcurrentFuture(self._arm(call, makers))
+            return self._arm(call, makers)
 
     def _arm(
-        self, call: QueuedCall, makers: Sequence[ForwardChunk]
-    ) -> LightFuture[ForwardBackwardOutput]:
-        plain: Sequence[MakePayload] = makers
-        return self.queue.arm(call, plain, _merging(makers))
+        self,
+        call: QueuedCall,
+        makers: Sequence[ForwardChunk],
+        evaluation: custom_loss.Evaluation | None = None,
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        """Let chunks leave; their results are joined, without keeping their data."""
+        trained = sum(trained_positions(make.data) for make in makers)
+        joined = functools.partial(
+            merge, counts=[len(make.data) for make in makers], trained=trained
+        )
+
+        def combine(values: list[Any]) -> ForwardBackwardOutput:
+            whole = joined(values)
+            return whole if evaluation is None else custom_loss.with_custom_loss(whole, evaluation)
+
+        return AwaitableConcurrentFuture(self.queue.arm(call, makers, combine))
 
     def _chunks(
         self,
@@ -239,16 +251,6 @@ class Submission:
             for index, part in enumerate(split(data, limits))
         ]
 
-    def dialect(self) -> Dialect:
-        """What the server speaks; asks it when nothing was sent yet."""
-        known = self._workspace.server.dialect
-        if known is not None:
-            return known
-        return self._workspace.submit(self._workspace.server.ready()).result()
-
-    async def _dialect_async(self) -> Dialect:
-        return await self._workspace.submit(self._workspace.server.ready())
-
     # -- custom loss -----------------------------------------------------------------------
 
     def custom(
@@ -258,13 +260,11 @@ class Submission:
         backend: custom_loss.Backend,
     ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
         """Forward, the user's function, backward; waits in the caller's thread for the first."""
-        first, second = self._reserve_custom(data)
-        try:
-            forward = self._arm(first, self._linear(data, self.dialect())).result()
+        check_batch(data, "cross_entropy")
+        # Both places at once, so that nothing comes between the two.
+        with self._place("forward", data) as first, self._place("forward_backward", data) as second:
+            forward = self._arm(first, self._linear(data, self._workspace.dialect())).result()
             return self._arm_custom(second, data, function, backend, forward)
-        except BaseException:
-            self._drop(first, second)
-            raise
 
     async def custom_async(
         self,
@@ -273,28 +273,15 @@ class Submission:
         backend: custom_loss.Backend,
     ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
         """Async form of `custom`; the user's function runs on the caller's loop."""
-        first, second = self._reserve_custom(data)
-        try:
-            dialect = self._workspace.server.dialect or await self._dialect_async()
+        check_batch(data, "cross_entropy")
+        with self._place("forward", data) as first, self._place("forward_backward", data) as second:
+            dialect = await self._workspace.submit(self._workspace.server.ready())
             forward = await self._arm(first, self._linear(data, dialect))
             return self._arm_custom(second, data, function, backend, forward)
-        except BaseException:
-            self._drop(first, second)
-            raise
 
     def _linear(self, data: Sequence[Datum], dialect: Dialect) -> list[ForwardChunk]:
         reduced = custom_loss.forward_data(data)
         return self._chunks(reduced, "cross_entropy", None, True, dialect)
-
-    def _reserve_custom(self, data: Sequence[Datum]) -> tuple[QueuedCall, QueuedCall]:
-        """Both places at once, so that nothing comes between the two requests' order."""
-        check_batch(data, "cross_entropy")
-        first = self._reserve("forward", data)
-        try:
-            return first, self._reserve("forward_backward", data)
-        except BaseException:
-            self.queue.drop(first)
-            raise
 
     def _arm_custom(
         self,
@@ -310,25 +297,8 @@ class Submission:
         finally:
             _losing.reset(inside)
         linear = custom_loss.backward_data(data, evaluation.gradients)
-        chunks = self._chunks(linear, "cross_entropy", None, False, self.dialect())
-        makers: Sequence[MakePayload] = chunks
-        merged = _merging(chunks)
-
-        def combine(values: list[Any]) -> ForwardBackwardOutput:
-            return custom_loss.with_custom_loss(merged(values), evaluation)
-
-        return AwaitableConcurrentFuture(self.queue.arm(call, makers, combine))
-
-    def _drop(self, *calls: QueuedCall) -> None:
-        for call in calls:
-            if call.makers is None:
-                self.queue.drop(call)
-
-
-def _merging(makers: Sequence[ForwardChunk]) -> Callable[[list[Any]], ForwardBackwardOutput]:
-    """Joins the results of these chunks, without keeping their data."""
-    trained = sum(trained_positions(make.data) for make in makers)
-    return functools.partial(merge, counts=[len(make.data) for make in makers], trained=trained)
+        chunks = self._chunks(linear, "cross_entropy", None, False, self._workspace.dialect())
+        return self._arm(call, chunks, evaluation)
 
 
 def _encode_all(makers: Sequence[ForwardChunk], wire: Wire) -> None:

@@ -134,7 +134,8 @@ class TrainingClient(forks.OfThisProcess):
 
     Calls take effect in the order they were made, whatever thread makes them, and return at once
     with an `APIFuture`. The `_async` form of a training method returns the same future after one
-    `await`, so a result takes two.
+    `await`, so a result takes two. A wrong argument raises `InvalidInputError` at the call, before
+    anything is sent.
 
     Example:
         >>> import tinker_ext
@@ -187,19 +188,7 @@ class TrainingClient(forks.OfThisProcess):
     def forward(
         self, data: list[Datum], loss_fn: LossFnType, loss_fn_config: LossConfig | None = None
     ) -> APIFuture[ForwardBackwardOutput]:
-        """Compute the loss without gradients.
-
-        Args:
-            data: The batch; it is split into requests the server can take.
-            loss_fn: Name of the loss, for example `cross_entropy`.
-            loss_fn_config: Settings of the loss.
-
-        Returns:
-            Future of the outputs, all chunks combined.
-
-        Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
-        """
+        """Compute the loss without gradients; otherwise the same as `forward_backward`."""
         return self._submission.forward(data, loss_fn, loss_fn_config, forward_only=True)
 
     async def forward_async(
@@ -222,9 +211,6 @@ class TrainingClient(forks.OfThisProcess):
 
         Returns:
             Future of the outputs, all chunks combined.
-
-        Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
         """
         return self._submission.forward(data, loss_fn, loss_fn_config, forward_only=False)
 
@@ -259,9 +245,6 @@ class TrainingClient(forks.OfThisProcess):
 
         Returns:
             Future of the outputs; `loss:sum` is your loss.
-
-        Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
         """
         function = loss_function(loss_fn, loss_type_input, backend)
         on_server = self._loss_on_server(data, loss_fn)
@@ -303,9 +286,6 @@ class TrainingClient(forks.OfThisProcess):
 
         Returns:
             Future of the step's metrics.
-
-        Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
         """
         params = step_params(optim_params, adam_params)
         return self._submission.send(api.OPTIM_STEP, **step_fields(params))
@@ -331,9 +311,6 @@ class TrainingClient(forks.OfThisProcess):
 
         Returns:
             Future of the reply, whose `path` loads the state again.
-
-        Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
         """
         check_name(name)
         check_metadata(user_metadata)
@@ -394,9 +371,6 @@ class TrainingClient(forks.OfThisProcess):
 
         Returns:
             Future of the reply, whose `path` goes to `create_sampling_client`.
-
-        Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
         """
         check_name(name)
         check_metadata(user_metadata)
@@ -422,9 +396,6 @@ class TrainingClient(forks.OfThisProcess):
             name: Name of the checkpoint within this run.
             ttl_seconds: Lifetime of the checkpoint; None keeps it.
             age_encryption_recipients: Encrypt the files for these age recipients.
-
-        Raises:
-            InvalidInputError: An argument is wrong; nothing was sent.
         """
         check_name(name)
         return self._submission.send(
@@ -541,7 +512,7 @@ class TrainingClient(forks.OfThisProcess):
         check_ttl(ttl_seconds)
         if ttl_seconds is None:
             return {}
-        self._submission.dialect().require(Ability.CHECKPOINT_TTL)
+        self._workspace.dialect().require(Ability.CHECKPOINT_TTL)
         return {"ttl_seconds": ttl_seconds}
 
     # -- how calls leave -------------------------------------------------------------------

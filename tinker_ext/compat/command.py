@@ -1,7 +1,8 @@
 """`python -m tinker.cli`: our commands, where scripts read the official command's words as it has.
 
-Three differ from `tinker-ext`: `version` and `auth status` print the official text in every format,
-and an unknown `--type` is an error of the command (exit code 1), not of its usage (2).
+They differ from `tinker-ext` in a few places: `version` and `auth status` print the official text
+in every format, an unknown `--type` is an error of the command (exit code 1), not of its usage (2),
+and JSON has a space between a date and its time.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             print(f"Error: Invalid checkpoint type: {given}", file=sys.stderr)
             print(f"Valid types: {', '.join(TYPES)}", file=sys.stderr)
             sys.exit(1)
+    from tinker_ext.cli.screen import Screen
+
+    Screen.text = staticmethod(str)  # type: ignore[assignment]
     our_main(words)
 
 

@@ -11,17 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from tinker_ext._transport import (
-    Attempts,
-    Fail,
-    Reply,
-    Retry,
-    RetryRule,
-    Timing,
-    Verdict,
-    statuses,
-)
-from tinker_ext._transport.retry import ACCEPT, run
+import tinker_ext._statuses as statuses
+from tinker_ext._transport.messages import Reply, RetryRule
+from tinker_ext._transport.retry import ACCEPT, Attempts, Fail, Retry, Timing, Verdict, run
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import APIStatusError, RequestFailedError
 from tinker_ext.types.enums import QueueState, RequestErrorCategory
@@ -148,7 +140,7 @@ class _Work(Attempts):
             self.value = await self._func()
         except Exception as caught:
             error = caught
-        await self.take(None, error)
+        self.verdict = await self.take(None, error)
 
     async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
         """Decide what follows from one call."""

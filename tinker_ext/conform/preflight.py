@@ -16,10 +16,13 @@ from urllib.parse import urlsplit
 import attrs
 import httpx
 
+from tinker_ext import _statuses as statuses
+from tinker_ext._transport.retry import DEFAULT_TIMING
 from tinker_ext.core.server import foreign
+from tinker_ext.errors import GATE_HINT, is_page
 
-SECONDS = 8.0
-"""Time for both requests, so that the verdict is there within ten seconds."""
+SECONDS = DEFAULT_TIMING.first_window
+"""Time for both requests, so that the verdict is there within ten seconds, the start included."""
 
 
 class CannotJudge(Exception):
@@ -53,7 +56,7 @@ def look(
     Args:
         url: Base URL of the server.
         headers: Credentials and the like.
-        seconds: Time for both requests, from name to last byte; 8 by default.
+        seconds: Time for both requests, from name to last byte; 6 by default.
         needs_access: Whether a refused key is a reason to stop; else the models stay unknown.
 
     Raises:
@@ -68,28 +71,6 @@ def look(
         return work.result()
 
 
-def refused_wires(url: str, headers: Mapping[str, str], seconds: float) -> dict[str, int] | None:
-    """Ask with empty bodies which forms of training bodies a server reads; nothing is trained.
-
-    Returns:
-        The status for each wire of a server that reads neither; None when it reads one.
-    """
-    refused = {}
-    for wire, media in (("json", "application/json"), ("proto", "application/x-protobuf")):
-        reply = httpx.post(
-            f"{url.rstrip('/')}/api/v1/forward_backward",
-            content=b"{}" if wire == "json" else b"",
-            headers={**headers, "Content-Type": media},
-            timeout=seconds,
-        )
-        text = reply.text[:500].lower()
-        unread = reply.status_code == 422 and ("does not take" in text or "unsupported" in text)
-        if not unread and reply.status_code not in (404, 405, 415, 501):
-            return None
-        refused[wire] = reply.status_code
-    return refused
-
-
 async def _look(
     url: str, headers: Mapping[str, str] | None, seconds: float, needs_access: bool
 ) -> Look:
@@ -97,12 +78,19 @@ async def _look(
         end = asyncio.get_running_loop().time() + seconds
         health = await _get(http, url, "healthz", seconds, end)
         listed = await _get(http, url, "get_server_capabilities", seconds, end)
-    if listed.status_code in (401, 403):
+    if listed.status_code in statuses.CREDENTIAL_REFUSED:
         if not needs_access:
             return Look(health.status_code, (), health.headers.get("date"))
+        if is_page(listed.content):
+            said = foreign(url, listed.status_code, listed.headers, listed.content)
+            raise CannotJudge(f"{said} {GATE_HINT}")
         raise CannotJudge(
             f"{url} refuses the API key (HTTP {listed.status_code}); set TINKER_API_KEY."
         )
+    if listed.has_redirect_location:
+        onward = urlsplit(listed.headers["location"])
+        place = f"{onward.scheme}://{onward.netloc}" if onward.netloc else "another path"
+        raise CannotJudge(f"{url} redirects to {place!r}; give the final address as base URL.")
     models = _models(listed)
     if models is None:
         said = foreign(url, listed.status_code, listed.headers, listed.content)
@@ -131,7 +119,7 @@ async def _get(
 def _models(reply: httpx.Response) -> tuple[str, ...] | None:
     try:
         value: Any = reply.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not reply.is_success or not isinstance(value, dict) or "supported_models" not in value:
         return None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import orjson
 from tinker_api.operations import OPERATIONS
 
+from tinker_ext import _statuses as statuses
 from tinker_ext._wire import results
 from tinker_ext._wire.dialect import Wire, has_protobuf
+from tinker_ext._wire.payload import Payload
 from tinker_ext.clients.submission import ForwardChunk
 from tinker_ext.conform.data import datum
 from tinker_ext.conform.reference import Floats, flat
@@ -130,16 +133,41 @@ class RawModel:
     def refusals(self) -> dict[str, Answer] | None:
         """The answers of a server that takes a forward pass in neither wire; None if in one."""
         refused = {}
-        for wire in sorted(Wire, key=lambda wire: wire is not self.subject.dialect.wire):
-            if wire is Wire.PROTO and not has_protobuf():
-                continue
-            seq = self.next_seq()
+        # What was refused has used no number; a server would wait for one that is left out.
+        seq = self.next_seq()
+        for wire in self._wires():
             answer = self._data([1], seq, forward_only=True, wire=wire)
             if answer.ok:
                 self.subject.poll(answer.request_id())
                 return None
             refused[str(wire)] = answer
         return refused
+
+    def unread(self) -> dict[str, Answer] | None:
+        """The answers of a server that is not seen to read a forward pass; None if in one wire.
+
+        For a model that does not exist, so that nothing is computed: a server that reads the body
+        says that there is no such model; where its words leave that open, the same body is sent
+        once more, cut in half, and a server that reads it says something else.
+        """
+        unread = {}
+        for wire in self._wires():
+            payload = self._payload([1], forward_only=True, wire=wire)
+            whole = payload.render(self.next_seq())
+            answer = self._post(payload, whole)
+            read = _is_read(answer)
+            if read is None:
+                half = self._post(payload, whole[: len(whole) // 2])
+                read = (answer.status, _words(answer)) != (half.status, _words(half))
+            if read:
+                return None
+            unread[str(wire)] = answer
+        return unread
+
+    def _wires(self) -> list[Wire]:
+        """The wires that can be tried here, the server's own first."""
+        wires = sorted(Wire, key=lambda wire: wire is not self.subject.dialect.wire)
+        return [wire for wire in wires if wire is Wire.JSON or has_protobuf()]
 
     def read(self, name: str, answer: Answer) -> Any:
         """Decode a final answer; fails the check when it is an error."""
@@ -162,9 +190,45 @@ class RawModel:
         weight: float = 1.0,
         wire: Wire | None = None,
     ) -> Answer:
+        payload = self._payload(numbers, forward_only=forward_only, weight=weight, wire=wire)
+        return self._post(payload, payload.render(seq))
+
+    def _payload(
+        self,
+        numbers: list[int],
+        *,
+        forward_only: bool,
+        weight: float = 1.0,
+        wire: Wire | None = None,
+    ) -> Payload:
         data = [datum(number, weight) for number in numbers]
         chunk = ForwardChunk(self.model_id, data, "cross_entropy", None, forward_only, False)
-        payload = chunk(wire or self.subject.dialect.wire)
+        return chunk(wire or self.subject.dialect.wire)
+
+    def _post(self, payload: Payload, content: bytes) -> Answer:
         return self.subject.call(
-            "POST", payload.operation, content=payload.render(seq), headers=dict(payload.headers)
+            "POST", payload.operation, content=content, headers=dict(payload.headers)
         )
+
+
+def _is_read(answer: Answer) -> bool | None:
+    """Whether an answer shows that the body was read; None when its words leave that open.
+
+    One that breaks on a body (500) has not shown that it reads it.
+    """
+    if answer.status in statuses.UNREAD | statuses.FAILED:
+        return False
+    if answer.status not in statuses.NO_SETTINGS:
+        return True
+    said = answer.json()
+    detail = said.get("detail") if isinstance(said, dict) else None
+    if isinstance(detail, list) and detail:
+        return False  # field by field, in the words of FastAPI: another kind of body is wanted
+    if answer.status == 404 and detail not in (None, "Not Found", "Not found"):
+        return True  # there is no such model; a path that does not exist has no reason
+    return None
+
+
+def _words(answer: Answer) -> str:
+    """What is said, without numbers and ids, which differ from one request to the next."""
+    return re.sub(r"[0-9a-f-]{8,}|\d+", "", answer.text)

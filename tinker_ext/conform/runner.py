@@ -21,10 +21,12 @@ from tinker_ext.conform.report import ABSENT, FAIL, PASS, UNJUDGED, Report, Resu
 from tinker_ext.conform.subject import Subject
 from tinker_ext.errors import (
     APIConnectionError,
+    APIStatusError,
     APITimeoutError,
     FeatureMissingError,
     TinkerError,
     UnknownKeyError,
+    is_page,
 )
 
 # Groups that train, and what in them compares numbers of the model.
@@ -40,6 +42,10 @@ _NO_NUMBERS = frozenset({"sample.sequence_ids", "sample.max_tokens", "score.prom
 
 EVIDENCE = 1200
 """Characters of evidence that are kept."""
+
+FIRST_SECONDS = 5.0
+"""Time to open a session, which needs no model; whoever takes longer has fallen silent. The real
+servers of `nox -s interop` take less than 0.1 s."""
 
 PATIENCE = 120.0
 """Seconds any single wait may take; engines that compile need most of it the first time."""
@@ -147,17 +153,31 @@ def _chosen(only: Iterable[str] | None) -> list[Check]:
 
 
 def _check_wires(subject: Subject) -> None:
-    """Make sure that the server takes training bodies in some form.
+    """Make sure that the server opens a session and takes training bodies in some form.
 
     Raises:
-        CannotJudge: Both are refused, with the words of each.
+        CannotJudge: No session is opened in time, or bodies of both wires are refused, with the
+            words of each.
     """
     try:
+        subject.session_id(FIRST_SECONDS)
         with subject.raw_model() as model:
             refused = model.refusals()
     except APIConnectionError as error:
         # Else every check would wait as long as this one did.
         raise CannotJudge(str(error)) from None
+    except TimeoutError:
+        raise CannotJudge(
+            f"{subject.workspace.server.base_url} answered at first, and then did not answer "
+            f"POST api/v1/create_session within {FIRST_SECONDS:g} s."
+        ) from None
+    except APIStatusError as error:
+        if is_page(error.body):
+            raise CannotJudge(
+                f"A gateway in front of {subject.workspace.server.base_url} refuses what the "
+                f"checks need: {error}"
+            ) from None
+        return
     except (Absent, TinkerError):
         return  # each check will say what is wrong
     except (Failed, Unjudged) as failure:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tinker_ext._transport import Call, Lane, RetryRule
+from tinker_ext._transport.messages import Call, Lane, RetryRule
 from tinker_ext._wire.dialect import Dialect
 from tinker_ext.clients.rest import RestClient
 from tinker_ext.clients.service import ServiceClient
@@ -103,9 +103,9 @@ class Subject:
         """What `seq_rule` found, if anybody asked."""
         return self._seq_rule
 
-    def session_id(self) -> str:
-        """The session everything happens in."""
-        return self.workspace.submit(self.workspace.session.ensure()).result()
+    def session_id(self, seconds: float | None = None) -> str:
+        """The session everything happens in; TimeoutError if it is not open in time."""
+        return self.workspace.submit(self.workspace.session.ensure()).result(seconds)
 
     def call(
         self,
@@ -140,7 +140,7 @@ class Subject:
                 path=PREFIX + path,
                 content=content if content is not None else _json(body),
                 headers=tuple({"Accept": "application/json", **(headers or {})}.items()),
-                lane=Lane.REST,
+                lane=Lane.POLL if path == "retrieve_future" else Lane.REST,
                 timeout=timeout or self.patience,
                 retry=RetryRule.ONCE,
             )

@@ -7,18 +7,18 @@ from typing import Any
 
 from tinker_api import operations as api
 
-from tinker_ext._transport import (
+import tinker_ext._statuses as statuses
+from tinker_ext._transport.limits import HELD_SECONDS
+from tinker_ext._transport.messages import Call, Reply, RetryRule
+from tinker_ext._transport.retry import (
+    ACCEPT,
     Accept,
     Attempts,
-    Call,
     Fail,
-    Reply,
     Retry,
-    RetryRule,
     Verdict,
-    statuses,
+    back_off,
 )
-from tinker_ext._transport.retry import ACCEPT, HELD_SECONDS, back_off
 from tinker_ext._wire.json_codec import dumps
 from tinker_ext.core.polling import FIRST_PACE_SECONDS
 from tinker_ext.core.server import Server, prepare
@@ -34,13 +34,7 @@ _YEARS = 10 * 365 * 86400.0
 
 
 class Completions:
-    """The poller of one sampling session; it runs only while somebody waits.
-
-    Args:
-        server: Where the samples are.
-        sampling_session_id: Whose samples.
-        clone_id: Number of this copy of the sampling client, 0 for the original.
-    """
+    """The poller of one sampling session; it runs only while somebody waits."""
 
     def __init__(self, server: Server, sampling_session_id: str, clone_id: int = 0) -> None:
         self.server = server

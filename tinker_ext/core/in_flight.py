@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import operator
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 import attrs
 
-from tinker_ext._transport import Observers
-from tinker_ext._transport.events import QueueStateSeen
+from tinker_ext._transport.events import Observers, QueueStateSeen
 from tinker_ext.errors import ClientClosedError, DeadlineExceededError, StallError
 from tinker_ext.types.enums import QueueState
 
@@ -82,41 +82,25 @@ class PendingOperations(list[PendingOperation]):
         return displays.pending(self)
 
 
+@attrs.define(eq=False, repr=False, weakref_slot=False)
 class Entry:
     """The live form of a `PendingOperation`; small, since there may be 100,000."""
 
-    __slots__ = (
-        "attempt",
-        "cause",
-        "deadline",
-        "moved",
-        "number",
-        "operation",
-        "queue_state",
-        "reason",
-        "request_id",
-        "retries",
-        "seq_id",
-        "stage",
-        "started",
-        "target",
-    )
-
-    def __init__(self, operation: str, target: str, started: float, deadline: float) -> None:
-        self.operation = operation
-        self.target = target
-        self.started = started
-        self.deadline = deadline
-        self.moved = started
-        self.stage = "queued"
-        self.attempt = 0
-        self.number = 0  # of the call, for observers; 0 without any
-        self.retries = 0
-        self.cause: str | None = None
-        self.request_id: str | None = None
-        self.seq_id: int | None = None
-        self.queue_state: str | None = None
-        self.reason: str | None = None
+    operation: str
+    target: str
+    started: float
+    deadline: float
+    moved: float = attrs.Factory(operator.attrgetter("started"), takes_self=True)
+    stage: str = "queued"
+    attempt: int = 0
+    number: int = 0
+    """Of the call, for observers; 0 without any."""
+    retries: int = 0
+    cause: str | None = None
+    request_id: str | None = None
+    seq_id: int | None = None
+    queue_state: str | None = None
+    reason: str | None = None
 
     def retried(self, cause: str) -> None:
         """Note that a request is to be sent again; a status, or the name of an error, says why."""
@@ -173,13 +157,7 @@ class Entry:
 
 
 class InFlight:
-    """All operations in flight of one client, with their observers and the watchdog.
-
-    Args:
-        stall_seconds: Time without any movement after which an operation is reported.
-        log_seconds: Least time between two log lines about waiting.
-        events: Also told about queue states.
-    """
+    """All operations in flight of one client, with their observers and the watchdog."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Where the async core runs: one daemon loop thread per process, or a loop the caller drives."""
+"""Where the async core runs: one daemon loop thread per process, and work shared on it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tinker_ext import forks
 from tinker_ext.core import future as _future
@@ -41,6 +43,22 @@ class CoreLoop(_Base):
         self._computing = asyncio.Semaphore(COMPUTATIONS)
         self._lookups: dict[tuple[Any, ...], asyncio.Future[Any]] = {}
         self._addresses: dict[tuple[Any, ...], Any] = {}
+
+    time = staticmethod(time.monotonic)  # what the base class calls, asked for at every turn
+
+    _debug: bool
+    _closed: bool
+    _ready: deque[asyncio.Handle]
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Do what the base class does, without its checks: every sample needs this four times."""
+        if self._debug or self._closed:
+            return super().call_soon(callback, *args, context=context)
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., T], *args: Any
@@ -148,44 +166,11 @@ OFFLOAD_BYTES = 262_144
 _EXIT_SECONDS = 1.0
 
 
-class Runtime(Protocol):
-    """What the clients need from the place where the core runs."""
+class Runtime(abc.ABC):
+    """Where the core runs; keeps tasks alive, and reports those that die of an unexpected error."""
 
-    @property
-    def generation(self) -> int:
-        """A number that changes when the loop was replaced (after a fork)."""
-
-    def time(self) -> float:
-        """The loop's time; from any thread."""
-
-    def retain(self) -> None:
-        """Note one more user of the loop."""
-
-    def release(self) -> None:
-        """Note one user less; the last one ends the loop."""
-
-    def call(self, fn: Callable[..., object], *args: Any) -> None:
-        """Run `fn(*args)` on the loop soon; from any thread, in the order of the calls."""
-
-    def spawn(
-        self,
-        coro: Coroutine[Any, Any, Any],
-        then: Callable[[asyncio.Task[Any]], object] | None = None,
-    ) -> asyncio.Task[Any]:
-        """Start a task; only on the loop itself. `then` takes its end, and tells `ended`."""
-
-    def ended(self, task: asyncio.Task[Any]) -> None:
-        """Note that a task has ended; for whoever takes the end of it."""
-
-    def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
-        """Start a coroutine from any thread; cancelling the future cancels it."""
-
-    async def offload(self, size: int, fn: Callable[..., T], *args: Any) -> T:
-        """Run `fn(*args)` beside the loop when `size` bytes make it slow, else at once."""
-
-
-class _Tasks(abc.ABC):
-    """Keeps running tasks alive and reports the ones that die of an unexpected error."""
+    generation: int
+    """A number that changes when the loop was replaced (after a fork)."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
@@ -196,7 +181,8 @@ class _Tasks(abc.ABC):
         then: Callable[[asyncio.Task[Any]], object] | None = None,
     ) -> asyncio.Task[Any]:
         """Start a task; only on the loop itself. `then` takes its end, and tells `ended`."""
-        task = asyncio.get_running_loop().create_task(coro)
+        # Directly, and by one name: the loop would number it, which takes as long as the rest.
+        task = asyncio.Task(coro, loop=asyncio.get_running_loop(), name="tinker-ext")
         self._running.add(task)
         task.add_done_callback(self.ended if then is None else then)
         return task
@@ -213,8 +199,24 @@ class _Tasks(abc.ABC):
             log.error("A background task of the client failed.", exc_info=task.exception())
 
     @abc.abstractmethod
+    def time(self) -> float:
+        """The loop's time; from any thread."""
+
+    @abc.abstractmethod
+    def retain(self) -> None:
+        """Note one more user of the loop."""
+
+    @abc.abstractmethod
+    def release(self) -> None:
+        """Note one user less; the last one ends the loop."""
+
+    @abc.abstractmethod
     def call(self, fn: Callable[..., object], *args: Any) -> None:
-        """Run `fn(*args)` on the loop soon."""
+        """Run `fn(*args)` on the loop soon; from any thread, in the order of the calls."""
+
+    @abc.abstractmethod
+    async def offload(self, size: int, fn: Callable[..., T], *args: Any) -> T:
+        """Run `fn(*args)` beside the loop when `size` bytes make it slow, else at once."""
 
     def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
         """Start a coroutine from any thread; cancelling the future cancels it."""
@@ -254,45 +256,7 @@ class _Tasks(abc.ABC):
         light.task = task
 
 
-class InlineRuntime(_Tasks):
-    """Runs the core on a loop that the caller drives, for example one with a virtual clock.
-
-    Only the `*_async` methods may be used with it: a blocking call would stop the loop.
-
-    Args:
-        loop: The loop that will run.
-    """
-
-    generation = 0
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._thread = threading.get_ident()
-        super().__init__()
-
-    def time(self) -> float:
-        """The loop's time."""
-        return self._loop.time()
-
-    def retain(self) -> None:
-        """Do nothing: the caller owns the loop."""
-
-    def release(self) -> None:
-        """Do nothing: the caller owns the loop."""
-
-    def call(self, fn: Callable[..., object], *args: Any) -> None:
-        """Run `fn(*args)` on the loop soon."""
-        if threading.get_ident() == self._thread:
-            self._loop.call_soon(fn, *args)
-        else:
-            self._loop.call_soon_threadsafe(fn, *args)
-
-    async def offload(self, size: int, fn: Callable[..., T], *args: Any) -> T:
-        """Run `fn(*args)` here, so that one seed stays one execution."""
-        return fn(*args)
-
-
-class LoopThread(_Tasks):
+class LoopThread(Runtime):
     """One daemon thread with one event loop, alive while somebody retains it."""
 
     def __init__(self) -> None:
@@ -433,3 +397,59 @@ def shared_loop() -> LoopThread:
 
 atexit.register(_shared.at_exit)
 forks.register(_shared)
+
+
+class Shared(Generic[T]):
+    """The result of a coroutine that runs when first needed.
+
+    A caller that is cancelled leaves the work running for the others. After a failure the next
+    caller starts it anew.
+    """
+
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._start = start
+        self._task: asyncio.Task[T] | None = None
+        self._dropped: Exception | None = None
+
+    def peek(self) -> T | None:
+        """The result when it is there."""
+        task = self._task
+        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+            return None
+        return task.result()
+
+    async def get(self) -> T:
+        """The result, computed now when nobody did."""
+        loop = asyncio.get_running_loop()
+        task = self._task
+        if task is None or _came_to_nothing(task, loop):
+            task = self._task = loop.create_task(self._start())
+            task.add_done_callback(_retrieve)
+        if task.done():
+            return task.result()
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if self._dropped is None or not task.cancelled() or (current and current.cancelling()):
+                raise
+            raise self._dropped from None
+
+    def forget(self, reason: Exception | None = None) -> None:
+        """Drop the result, and stop the work when it is under way."""
+        if self._task is not None and not self._task.done():
+            self._dropped = reason
+            self._task.cancel()
+        self._task = None
+
+
+def _came_to_nothing(task: asyncio.Task[Any], loop: asyncio.AbstractEventLoop) -> bool:
+    if not task.done():
+        return task.get_loop() is not loop  # of the process that forked this one
+    return task.cancelled() or task.exception() is not None
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    # The callers see the error; without one (all cancelled) nobody is to be told.
+    if not task.cancelled():
+        task.exception()

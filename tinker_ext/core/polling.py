@@ -13,19 +13,17 @@ from tinker_api.errors import ApiError
 from tinker_api.models import FutureMetadataOnly, RequestFailedResponse, TryAgainResponse
 from tinker_api.operations import Operation
 
-from tinker_ext._transport import (
+import tinker_ext._statuses as statuses
+from tinker_ext._transport.limits import HELD_SECONDS
+from tinker_ext._transport.messages import Call, LaneBusyError, Reply, RetryRule, sent_of
+from tinker_ext._transport.retry import (
+    ACCEPT,
     Attempts,
-    Call,
     Fail,
-    LaneBusyError,
-    Reply,
     Retry,
-    RetryRule,
     Verdict,
-    sent_of,
-    statuses,
+    back_off,
 )
-from tinker_ext._transport.retry import ACCEPT, HELD_SECONDS, back_off
 from tinker_ext._wire import results
 from tinker_ext._wire.dialect import Ability, Wire
 from tinker_ext._wire.payload import ASK, ASK_SIZE
@@ -59,7 +57,7 @@ class MetadataOnly:
     size: int
 
 
-@attrs.frozen
+@attrs.define
 class Ready:
     """Done; here is the result."""
 
@@ -89,9 +87,9 @@ class FromElsewhere:
 
 @attrs.frozen
 class Broken:
-    """The reply cannot be read as what was asked for."""
+    """The reply cannot be read as what was asked for, or may have been written by a gateway."""
 
-    error: APIResponseValidationError
+    error: TinkerError
 
 
 Outcome = Pending | MetadataOnly | Ready | Failed | Expired | FromElsewhere | Broken
@@ -145,8 +143,12 @@ def parse(op: Operation[Any, Any], reply: Reply, request_id: str) -> Outcome:
     if status == 404 and isinstance(detail, str) and _is_about_future(detail, request_id):
         return Expired(_expired(status, body, request_id))
     if status == 400 and isinstance(detail, str):
-        # SkyRL reports a failed request this way; the message is all it says.
-        return Failed(RequestFailedError(detail, request_id, str(body.get("category", "unknown"))))
+        if "category" in body:
+            return Failed(RequestFailedError(detail, request_id, str(body["category"])))
+        # SkyRL reports a failed request this way, and a gateway a poll that it does not let pass.
+        failed = RequestFailedError(detail, request_id, "unknown")
+        failed.in_doubt = True
+        return Broken(failed)
     return Failed(
         error_for_status(
             status,

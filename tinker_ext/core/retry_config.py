@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import httpx
 
-from tinker_ext._transport import statuses
+import tinker_ext._statuses as statuses
 from tinker_ext.errors import APIConnectionError, ConfigurationError, RetryableException
 
 RETRYABLE = (TimeoutError, APIConnectionError, httpx.TimeoutException, RetryableException)

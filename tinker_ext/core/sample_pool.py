@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -11,31 +12,25 @@ from weakref import WeakSet
 
 import attrs
 import numpy as np
-import orjson
 from tinker_api import operations as api
+from tinker_api.errors import ApiError
 
+import tinker_ext._statuses as statuses
 from tinker_ext import forks
-from tinker_ext._transport import (
-    Accept,
+from tinker_ext._transport import retry
+from tinker_ext._transport.limits import (
     AdaptiveLimit,
     Alarms,
-    Attempts,
     ByteBudget,
-    Call,
     Cancellable,
-    Connection,
-    Fail,
+    FairQueue,
     PollPace,
-    Reply,
-    Retry,
-    RetryRule,
     SampleLimit,
-    Verdict,
-    retry,
-    statuses,
 )
-from tinker_ext._transport.retry import ACCEPT, back_off
+from tinker_ext._transport.messages import Call, Reply, RetryRule
+from tinker_ext._transport.retry import ACCEPT, Accept, Attempts, Fail, Retry, Verdict, back_off
 from tinker_ext._wire.dialect import Ability, Dialect
+from tinker_ext._wire.results import read_promise
 from tinker_ext._wire.sample_body import PLAIN, SampleOptions, sample_body
 from tinker_ext.batch.chunking import prompt_size
 from tinker_ext.core.future import LightFuture
@@ -73,7 +68,7 @@ class Progress:
         give_up: Called with the group and its patience.
     """
 
-    __slots__ = ("__weakref__", "_active", "_give_up", "_moved", "_patience", "_timer")
+    __slots__ = ("__weakref__", "_active", "_give_up", "_patience", "_timer", "moved")
 
     def __init__(
         self, patience: float | None, give_up: Callable[[Progress, float], object]
@@ -81,23 +76,20 @@ class Progress:
         self._patience = patience
         self._give_up = give_up
         self._active = 0
-        self._moved = 0.0
+        self.moved = 0.0
+        """Loop time when a sample was last accepted or finished."""
         self._timer: asyncio.TimerHandle | None = None
 
     def began(self, loop: asyncio.AbstractEventLoop) -> None:
         """Note that a sample was started."""
         self._active += 1
         if self._timer is None and self._patience is not None:
-            self._moved = loop.time()
+            self.moved = loop.time()
             self._timer = loop.call_later(self._patience, self._look, loop, self._patience)
 
     def ended(self) -> None:
         """Note that a sample is over, however it ended."""
         self._active -= 1
-
-    def moved(self, now: float) -> None:
-        """Note that a sample was accepted or finished."""
-        self._moved = max(self._moved, now)
 
     def close(self) -> None:
         """Stop watching."""
@@ -109,10 +101,10 @@ class Progress:
         self._timer = None
         if not self._active:
             return
-        if loop.time() - self._moved >= patience:
+        if loop.time() - self.moved >= patience:
             self._give_up(self, patience)
             return
-        self._timer = loop.call_at(self._moved + patience, self._look, loop, patience)
+        self._timer = loop.call_at(self.moved + patience, self._look, loop, patience)
 
 
 @attrs.define(eq=False)
@@ -215,16 +207,9 @@ class RoundRobin:
         self._turns: deque[Source] = deque()
         self._resting: set[Source] = set()
         self._lines: dict[Source, deque[Sample]] = {}
-        self._count = 0
+        self.count = 0
+        """Samples in line, those included that were given up."""
         self._given_up = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    @property
-    def ready(self) -> bool:
-        """Whether a sample may be taken now."""
-        return bool(self._turns)
 
     def push(self, sample: Sample) -> None:
         """Queue at the end of its client's line."""
@@ -234,19 +219,19 @@ class RoundRobin:
             line = self._lines[source] = deque()
             self._line_up(source)
         line.append(sample)
-        self._count += 1
+        self.count += 1
 
     def pop(self) -> Sample | None:
         """Take the first sample of the client whose turn it is; `ended` must follow.
 
         Returns:
-            The sample, or None when all that were ready had been given up.
+            The sample, or None when nobody can have a turn now.
         """
         while self._turns:
             source = self._turns.popleft()
             line = self._lines[source]
             sample = line.popleft()
-            self._count -= 1
+            self.count -= 1
             wanted = not sample.result.done()
             if wanted:
                 source.in_flight += 1
@@ -263,7 +248,7 @@ class RoundRobin:
     def gave_up(self) -> None:
         """Note that a queued sample is not wanted any more; many of them are let go at once."""
         self._given_up += 1
-        if self._given_up <= _FEW or 2 * self._given_up <= self._count:
+        if self._given_up <= _FEW or 2 * self._given_up <= self.count:
             return
         self._lines = {
             source: line
@@ -272,7 +257,7 @@ class RoundRobin:
         }
         self._turns = deque(source for source in self._turns if source in self._lines)
         self._resting &= self._lines.keys()
-        self._count = sum(map(len, self._lines.values()))
+        self.count = sum(map(len, self._lines.values()))
         self._given_up = 0
 
     def ended(self, source: Source) -> None:
@@ -319,11 +304,7 @@ class _ResubmitPace(PollPace):
 
 
 class SamplePool:
-    """All samples of one workspace.
-
-    Args:
-        server: Where to.
-    """
+    """All samples of one workspace."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -345,6 +326,8 @@ class SamplePool:
         self._in_flight: dict[Sample, None] = {}
         self._sending = 0
         self._sized_for: Dialect | None = None
+        self._slots: FairQueue | None = None
+        self._most_told: float = math.inf
         self.refused: set[Sample] = set()
         """Those in flight that the server refused for now, until they are sent again."""
         self.bytes = ByteBudget(config.sample_bytes_in_flight)
@@ -384,7 +367,7 @@ class SamplePool:
     @property
     def queued(self) -> int:
         """Samples not sent yet."""
-        return len(self._queue) + len(self._incoming)
+        return self._queue.count + len(self._incoming)
 
     # -- any thread ------------------------------------------------------------------------
 
@@ -410,7 +393,7 @@ class SamplePool:
 
     def limit_changed(self, _: int = 0) -> None:
         """Start what the new limit allows."""
-        if self._queue and not self._scheduled:
+        if self._queue.count and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._pump)
 
@@ -438,16 +421,14 @@ class SamplePool:
         One that waits for a connection would cost a task, a timer and its coroutines meanwhile.
         """
         server = self.server
-        if server.dialect is not self._sized_for:
-            self._sized_for = server.dialect
-            self.bytes.resize(
-                server.bytes_allowed(
-                    "sample_bytes_in_flight", "sample_dispatch_bytes_semaphore_size"
-                )
-            )
-        most = self._most_in_flight()
-        slots = server.connection.queue(api.SAMPLE.lane).limit
-        while self._sending < slots and self._queue.ready and len(self._in_flight) < most:
+        if server.dialect is not self._sized_for or self._slots is None:
+            self._adapt(server)
+        assert self._slots is not None
+        slots = self._slots.limit
+        if self._sending >= slots:
+            return
+        most = min(self.limit.value, self._most_told)
+        while self._sending < slots and len(self._in_flight) < most:
             sample = self._queue.pop()
             if sample is None:
                 return
@@ -466,15 +447,18 @@ class SamplePool:
         if sample.sending:
             sample.sending = False
             self._sending -= 1
-            if self._queue:
+            if self._queue.count:
                 self._refill(loop)
 
-    def _most_in_flight(self) -> int:
-        """What the server takes, as far as it said and as far as was found out."""
-        dialect = self.server.dialect
-        if dialect is None:
-            return self.limit.value
-        return min(self.limit.value, dialect.config.sample_max_concurrent_requests)
+    def _adapt(self, server: Server) -> None:
+        """Take over what the server says that it takes."""
+        self._slots = server.connection.queue(api.SAMPLE.lane)
+        self._sized_for = dialect = server.dialect
+        if dialect is not None:
+            self._most_told = dialect.config.sample_max_concurrent_requests
+        self.bytes.resize(
+            server.bytes_allowed("sample_bytes_in_flight", "sample_dispatch_bytes_semaphore_size")
+        )
 
     def _end(self, sample: Sample, task: asyncio.Task[None]) -> None:
         self.server.runtime.ended(task)
@@ -490,8 +474,8 @@ class SamplePool:
         (sample.source.progress or self._progress_of(sample.source)).ended()
         self.server.in_flight.discard(sample)
         sample.task = None
-        if self._queue:
-            self._refill(asyncio.get_running_loop())
+        if self._queue.count:
+            self._refill(task.get_loop())
 
     def _progress_of(self, source: Source) -> Progress:
         """Whose movement counts for a client: its own with a RetryConfig, else everybody's."""
@@ -551,7 +535,7 @@ class SamplePool:
                 value = await self.submit_once(sample)
             except TinkerError as error:
                 value = await self._submit_again(sample, error)
-            (source.progress or self._progress_of(source)).moved(self.server.runtime.time())
+            (source.progress or self._progress_of(source)).moved = self.server.runtime.time()
             self.resubmits.got_result()
             sample.result.settle(value)
         except asyncio.CancelledError:
@@ -567,7 +551,7 @@ class SamplePool:
     async def _submit_again(self, sample: Sample, error: TinkerError) -> SampleResponse:
         """Submit a sample that has failed once; few do, so the rest never build this."""
         submissions = _Submissions(self, sample)
-        await submissions.take(None, error)
+        submissions.verdict = await submissions.take(None, error)
         if isinstance(submissions.verdict, Retry):
             await retry.run(submissions, submissions.make, tokens=self.server.connection.tokens)
         if submissions.error is not None:
@@ -576,16 +560,35 @@ class SamplePool:
         return submissions.value
 
     async def submit_once(self, sample: Sample) -> SampleResponse:
-        """Send a sample and wait for its result."""
-        request_id, sequence_ids, elapsed = await self._post(sample)
+        """Send a sample until the server takes it, and wait for its result."""
+        server, source = self.server, sample.source
+        sample.stage = "sending"
+        if sample.seq_id is None and source.next_seq_id is not None:
+            sample.seq_id = source.next_seq_id()
+        post = _SamplePost(self, sample)
+        await post.connection.send(post, post.make)
+        reply = post.conclude()
+        (source.progress or self._progress_of(source)).moved = post.loop.time()
+        self.limit.accepted(in_flight=len(self._in_flight))
+        try:
+            request_id, sequence_ids = read_promise(reply.content)
+        except (ApiError, ValueError) as error:
+            raise unreadable(reply, api.SAMPLE.reply, None, error) from error
+        elapsed = reply.elapsed
+        del post, reply  # it may be long until the result is there
         known_size = None
         sample.request_id = request_id
-        completions = sample.source.completions
-        if completions is not None:
+        completions = source.completions
+        if completions is None:
+            # The polls get more connections while more samples wait than the lane carries.
+            polls = server.connection.queue(api.RETRIEVE_FUTURE.lane)
+            if polls.waiting and polls.limit < self._most_polls:
+                polls.resize(min(self._most_polls, len(self._in_flight)))
+        else:
             sample.stage = "waiting"
             known_size = await completions.wait(request_id)
         value = await wait_for(
-            self.server,
+            server,
             sample,
             api.SAMPLE,
             request_id,
@@ -596,28 +599,6 @@ class SamplePool:
         if completions is not None:
             completions.fetched(request_id)
         return finished(value, sample.prompt, sample.num_samples, sample.options, sequence_ids)
-
-    async def _post(self, sample: Sample) -> tuple[str, list[str] | None, float]:
-        """Send a sample until the server takes it."""
-        server = self.server
-        sample.stage = "sending"
-        source = sample.source
-        if sample.seq_id is None and source.next_seq_id is not None:
-            sample.seq_id = source.next_seq_id()
-        post = _SamplePost(self, sample)
-        await server.connection.send(post, post.make)
-        reply = post.conclude()
-        (source.progress or self._progress_of(source)).moved(post.loop.time())
-        self.limit.accepted(in_flight=len(self._in_flight))
-        if source.completions is None:
-            self._widen(server.connection)
-        return (*read_promise(reply), reply.elapsed)
-
-    def _widen(self, connection: Connection) -> None:
-        """Give the polls more connections while more samples wait than the lane carries."""
-        queue = connection.queue(api.RETRIEVE_FUTURE.lane)
-        if queue.waiting and queue.limit < self._most_polls:
-            queue.resize(min(self._most_polls, len(self._in_flight)))
 
     def close(self, error: TinkerError) -> None:
         """End all samples; on the loop."""
@@ -634,6 +615,7 @@ class SamplePool:
             if sample.task is not None:
                 sample.task.cancel()
         self._queue = RoundRobin()
+        self._alarms.close()
 
 
 class _SamplePost(Attempts):
@@ -647,6 +629,7 @@ class _SamplePost(Attempts):
         "_sample",
         "_size",
         "_started",
+        "connection",
     )
 
     def __init__(self, pool: SamplePool, sample: Sample) -> None:
@@ -666,19 +649,20 @@ class _SamplePost(Attempts):
         self._size = prompt_size(sample.prompt)
         self._started = self.began
         self._empty = 0
+        self.connection = server.connection
         if sample.key is None:
-            sample.key = server.connection.new_key()
+            sample.key = self.connection.new_key()
 
     async def enter(self) -> None:
         """Wait for the pause that everybody shares, and for bytes on their way."""
-        backoff = self._pool.server.connection.backoff
-        if self._sample in self._pool.refused:
-            await self._pool.limit.after_refusal(backoff)
-            self._pool.refused.discard(self._sample)
+        pool, backoff = self._pool, self.connection.backoff
+        if self._sample in pool.refused:
+            await pool.limit.after_refusal(backoff)
+            pool.refused.discard(self._sample)
         elif backoff.remaining() > 0:
             await backoff.wait()
-        if not self._pool.bytes.try_acquire(self._size):
-            await self._pool.bytes.acquire(self._size)
+        if not pool.bytes.try_acquire(self._size):
+            await pool.bytes.acquire(self._size)
         self.taken = True
         self._started = self.loop.time()
 
@@ -749,7 +733,7 @@ class _SamplePost(Attempts):
         full = self.reply is not None and self.reply.status == statuses.BUSY
         self._pool.limit.refused(started=self._started, pause=pause, full=full)
         self._pool.refused.add(self._sample)
-        backoff = self._pool.server.connection.backoff
+        backoff = self.connection.backoff
         backoff.pause(pause)
         return Retry(backoff.remaining() * (1.0 + SPREAD * self.rng.random()), told.source)
 
@@ -805,7 +789,7 @@ class _Submissions(Attempts):
             self.value = await self._pool.submit_once(self._sample)
         except TinkerError as caught:
             error = caught
-        await self.take(None, error)
+        self.verdict = await self.take(None, error)
 
     async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
         """Decide whether the sample is worth a new request."""
@@ -841,23 +825,6 @@ def _is_worth_a_new_request(error: Exception) -> bool:
     lost = isinstance(error, NotFoundError) and error.request_id is not None
     # 409: the server has the number; a sample has no state, so another number does as well.
     return lost or isinstance(error, (FutureExpiredError, ConflictError))
-
-
-def read_promise(reply: Reply) -> tuple[str, list[str] | None]:
-    """Request id and sequence ids of an accepted sample; anything else is a typed error."""
-    try:
-        body = orjson.loads(reply.content)
-        request_id = body["request_id"]
-        sequence_ids = body.get("sample_sequence_ids")
-        if not isinstance(request_id, str) or not request_id:
-            raise ValueError(f"request_id is {request_id!r}")
-        if sequence_ids is not None and not (
-            isinstance(sequence_ids, list) and all(isinstance(item, str) for item in sequence_ids)
-        ):
-            raise ValueError("sample_sequence_ids is not a list of strings")
-        return request_id, sequence_ids
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise unreadable(reply, "UntypedAPIFuture", None, error) from error
 
 
 def finished(

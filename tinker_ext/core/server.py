@@ -15,28 +15,20 @@ from tinker_api import operations as api
 from tinker_api.errors import ApiError, ArgumentError
 from tinker_api.operations import Operation, Prepared
 
-from tinker_ext._transport import (
-    ByteBudget,
-    Call,
-    Connection,
-    Credentials,
-    Observer,
-    Observers,
-    PollPace,
-    Reply,
-    RetryRule,
-    Timing,
-    statuses,
-)
-from tinker_ext._transport.retry import DEFAULT_TIMING
+import tinker_ext._statuses as statuses
+from tinker_ext._transport.connection import Connection
+from tinker_ext._transport.events import Observer, Observers
+from tinker_ext._transport.limits import ByteBudget, PollPace
+from tinker_ext._transport.messages import Call, Reply, RetryRule
+from tinker_ext._transport.retry import DEFAULT_TIMING, Timing
 from tinker_ext._wire import dialect as dialects
 from tinker_ext._wire.dialect import Ability, Dialect, DialectFile, Seq, Wire
 from tinker_ext._wire.json_codec import dumps, json_form
-from tinker_ext.auth import ExchangedToken
+from tinker_ext._wire.results import check_promise
+from tinker_ext.auth import Credentials, ExchangedToken
 from tinker_ext.config import Config
 from tinker_ext.core.in_flight import InFlight
-from tinker_ext.core.loop import Runtime
-from tinker_ext.core.once import Shared
+from tinker_ext.core.loop import Runtime, Shared
 from tinker_ext.errors import (
     PAGE_HINT,
     APIError,
@@ -49,6 +41,7 @@ from tinker_ext.errors import (
     ReplyParts,
     describe_body,
     is_page,
+    printable,
 )
 
 SDK_VERSION = "0.36.0"
@@ -85,19 +78,7 @@ class _SwitchableCredentials:
 
 
 class Server:
-    """A server with its dialect; everything here runs on the core loop.
-
-    Args:
-        base_url: The server.
-        credentials: Gives the API key.
-        config: Settings.
-        runtime: Where the core runs.
-        headers: Extra headers of every request.
-        transport: Makes a transport that replaces our own (the embedded server, tests).
-        wire: `json`, `proto` or None to find out.
-        rng: Source of jitter.
-        observer: Told about every attempt.
-    """
+    """A server with its dialect; everything here runs on the core loop."""
 
     def __init__(
         self,
@@ -397,20 +378,11 @@ class Server:
     def read(self, op: Operation[R, Any], reply: Reply) -> R:
         """Read a direct reply; what does not fit becomes one of our errors."""
         try:
-            return op.parse(reply.status, reply.headers, reply.content)
+            record = op.parse(reply.status, reply.headers, reply.content)
+            check_promise(record)
+            return record
         except (ApiError, ValueError, TypeError, KeyError) as error:
             raise unreadable(reply, op.reply, None, error) from error
-
-    def read_promise(self, op: Operation[Any, Any], reply: Reply) -> str:
-        """The id under which the result of an accepted operation is asked for."""
-        request_id = self.read(op, reply).request_id
-        if isinstance(request_id, str) and request_id:
-            return request_id
-        raise APIResponseValidationError(
-            ReplyParts.of(reply.status, reply.headers, reply.content[:2000], None),
-            None,
-            f"The server accepted {op.name} without a request_id it can be asked for.",
-        )
 
     async def aclose(self) -> None:
         """Close the connections and stop the watchdog."""
@@ -428,9 +400,13 @@ def foreign(base_url: str, status: int, headers: Mapping[str, str], content: byt
     """The sentence about a server whose list of capabilities is not one."""
     kind = headers.get("content-type", "no content type").partition(";")[0]
     text = " ".join(content[:500].decode("utf-8", "replace").split())[:80]
-    down = status in statuses.FAILED
-    what = "the server behind it is down or unwell" if down else "it is not a Tinker server"
-    return (
+    if status in statuses.FAILED:
+        what = "the server behind it is down or unwell"
+    elif status in statuses.CREDENTIAL_REFUSED:
+        what = "a gateway in front of the server refuses the request"
+    else:
+        what = "it is not a Tinker server"
+    return printable(
         f"{base_url} answers, but {what}: GET api/v1/get_server_capabilities gave "
         f"HTTP {status} ({kind}) {text}".rstrip()
         + "."

@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 from tinker_api import operations as api
 
-from tinker_ext._transport import statuses
+import tinker_ext._statuses as statuses
 from tinker_ext._transport.events import SessionStarted
-from tinker_ext.core.once import Shared
+from tinker_ext.core.loop import Shared
 from tinker_ext.core.server import SDK_VERSION, Server, prepare
 from tinker_ext.errors import (
     APIError,
@@ -45,14 +45,7 @@ class SessionOptions:
 
 
 class Session:
-    """One session; everything here runs on the core loop, except the counters.
-
-    Args:
-        server: The server.
-        options: What to tell it.
-        session_id: Id of an existing session to join, for an unpickled sampling client.
-        keep_alive: Whether to send heartbeats.
-    """
+    """One session; everything here runs on the core loop, except the counters."""
 
     def __init__(
         self,
@@ -60,20 +53,15 @@ class Session:
         options: SessionOptions | None = None,
         *,
         session_id: str | None = None,
-        keep_alive: bool = True,
     ) -> None:
         self.server = server
         self._options = options or SessionOptions()
         self._given_id = session_id
         self._owned = session_id is None
-        self._keep_alive = keep_alive
         self._created: Shared[str] = Shared(self._create)
         self._heartbeat: asyncio.Task[Any] | None = None
         self._ended: TinkerError | None = None
-        # `next` on these is atomic, so any thread may take a number.
-        self._model_seq = itertools.count()
-        self._sampling_seq = itertools.count()
-        self._custom_loss_seq = itertools.count()
+        self._count_from(0)
         self.began: float | None = None
         """Loop time at which the session was opened."""
         self.messages: list[tuple[str, str]] = []
@@ -89,17 +77,12 @@ class Session:
         """Project of the session, where one was given."""
         return self._options.project_id or self.server.config.project_id
 
-    def next_model_seq_id(self) -> int:
-        """Number of the next model of this session."""
-        return next(self._model_seq)
-
-    def next_sampling_session_seq_id(self) -> int:
-        """Number of the next sampling session, named or made by an ephemeral save."""
-        return next(self._sampling_seq)
-
-    def next_custom_loss_seq_id(self) -> int:
-        """Number of the next custom loss."""
-        return next(self._custom_loss_seq)
+    def _count_from(self, number: int) -> None:
+        # `next` on a count is atomic, so any thread may take a number.
+        self.next_model_seq_id = itertools.count(number).__next__
+        self.next_sampling_session_seq_id = itertools.count(number).__next__
+        """Also counts those that an ephemeral save makes."""
+        self.next_custom_loss_seq_id = itertools.count(number).__next__
 
     def adopt(self, session_id: str, first_number: int) -> None:
         """Go on with a session that an earlier process made, and end it when this one ends.
@@ -117,9 +100,7 @@ class Session:
                 f"session {session_id}; resume with a new ServiceClient."
             )
         self._given_id, self._owned = session_id, True
-        self._model_seq = itertools.count(first_number)
-        self._sampling_seq = itertools.count(first_number)
-        self._custom_loss_seq = itertools.count(first_number)
+        self._count_from(first_number)
 
     def after_fork(self) -> None:
         """Leave the session to the parent in a forked child, which opens its own when it needs one.
@@ -130,8 +111,7 @@ class Session:
         self._heartbeat = None
         if self._owned:
             self._given_id = None
-            self._model_seq, self._sampling_seq = itertools.count(), itertools.count()
-            self._custom_loss_seq = itertools.count()
+            self._count_from(0)
         if not isinstance(self._ended, ClientClosedError):
             self._ended = None
 
@@ -149,14 +129,12 @@ class Session:
     async def _create(self) -> str:
         server = self.server
         await server.ready()
-        if self._given_id is not None:
-            session_id = self._given_id
-        else:
+        session_id = self._given_id
+        if session_id is None:
             session_id = await self._ask_for_one()
             server.observers.notice(SessionStarted(session_id))
         self.began = asyncio.get_running_loop().time()
-        if self._keep_alive:
-            self._heartbeat = server.runtime.spawn(self._beat(session_id))
+        self._heartbeat = server.runtime.spawn(self._beat(session_id))
         return session_id
 
     async def _ask_for_one(self) -> str:
@@ -184,9 +162,8 @@ class Session:
     async def finish(self, status: str, detail: str | None = None) -> None:
         """Tell the server why the session ends; servers without the endpoint are not told."""
         session_id = self._created.peek()
-        if session_id is None or not self._owned:
-            return
-        await self.report_end(session_id, status, detail)
+        if session_id is not None and self._owned:
+            await self.report_end(session_id, status, detail)
 
     def leave(self) -> None:
         """Do not tell the server that the session ends: somebody will go on with it."""
@@ -201,13 +178,11 @@ class Session:
         if status == "interrupted":  # somebody waits for this program to go away
             seconds = min(seconds, INTERRUPTED_SECONDS)
         try:
+            said = {"session_id": session_id, "reason": {"type": status}, "detail": detail}
             # No reply is needed, and servers differ in what they send.
             await self.server.send(
                 api.FINISH_SESSION,
-                prepare(
-                    api.FINISH_SESSION,
-                    {"session_id": session_id, "reason": {"type": status}, "detail": detail},
-                ),
+                prepare(api.FINISH_SESSION, said),
                 deadline=loop.time() + seconds,
             )
         except TinkerError as error:

@@ -40,36 +40,33 @@ import contextlib
 import itertools
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import orjson
 from tinker_api import operations as api
-from tinker_api.operations import OPERATIONS, Operation
+from tinker_api.operations import OPERATIONS
 
+import tinker_ext._statuses as statuses
 from tinker_ext import forks
-from tinker_ext._transport import (
-    Attempts,
-    ByteBudget,
-    Call,
-    Fail,
-    Reply,
-    Retry,
-    RetryRule,
-    Verdict,
-    is_passing,
-    may_have_acted,
-    statuses,
-)
+from tinker_ext._transport.limits import ByteBudget
+from tinker_ext._transport.messages import Call, Reply, RetryRule
 from tinker_ext._transport.retry import (
     ACCEPT,
     CONFLICTS,
     FIRST_RETRY_SPREAD,
+    Attempts,
+    Fail,
+    Retry,
+    Verdict,
     back_off,
     is_gateway_page,
+    is_passing,
+    may_have_acted,
 )
-from tinker_ext._wire.dialect import Ability, Seq, Wire, has_protobuf
+from tinker_ext._wire.dialect import Ability, Dialect, Seq, Wire, has_protobuf
 from tinker_ext._wire.payload import Body, Payload
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry
@@ -88,6 +85,9 @@ from tinker_ext.errors import (
     is_page,
 )
 
+if TYPE_CHECKING:
+    from tinker_ext.journal.recorder import Recorder
+
 UNREADABLE: Final = 3
 """So many acceptances that cannot be read are one too many."""
 FIND_OUT_SECONDS: Final = 2.5
@@ -97,35 +97,14 @@ SLOW_SECONDS: Final = 30.0
 """A server that takes so long to accept requests gets no more time for such a question."""
 BROKEN: Final = 3
 """So many 500 in a row to a body without effect mean that its wire is not read."""
+OUTCOME_SECONDS: Final = 5.0
+"""How long a call that has failed waits for the results of its other parts, which say what took
+effect; its deadline may be sooner."""
 AGAIN: Final = 3
 """So often is a request sent that the server accepts and refuses when its result is asked for."""
 
 MakePayload = Callable[[Wire], Payload]
 """Encodes a part of a call; called again with the other wire when the server refuses the first."""
-
-
-class RequestJournal(Protocol):
-    """Writes requests down before and after their effect; see `tinker_ext.journal.recorder`."""
-
-    def follow(self, call: QueuedCall) -> None:
-        """Count a call as part of the step under way."""
-
-    def is_filled(self, seq_id: int) -> bool:
-        """Whether an earlier process has filled this number."""
-
-    async def leaving(self, request: NumberedRequest, *, again: bool = False) -> str | None:
-        """Write a request down before it is sent; its id, when an earlier process sent it."""
-
-    async def accepted(self, request: NumberedRequest, request_id: str) -> None:
-        """Write down that the server has a request."""
-
-    async def result(
-        self, request: NumberedRequest, op: Operation[Any, Any], wait: Coroutine[Any, Any, Any]
-    ) -> Any:
-        """The result that an earlier process has seen, or the one to wait for."""
-
-    def refused(self, request: NumberedRequest) -> None:
-        """Write down that a request had no effect."""
 
 
 @attrs.define(eq=False)
@@ -144,6 +123,8 @@ class QueuedCall:
     """Why one part failed, while the answers to the others are awaited."""
     goes_on: bool = False
     """The server has the part whose answer was lost, so those behind it are sent as well."""
+    filling: int = 0
+    """Numbers of refused parts that are being filled, for later parts that wait behind them."""
     timer: asyncio.TimerHandle | None = None
 
 
@@ -168,16 +149,16 @@ class NumberedRequest:
     """Whether an attempt may have taken effect."""
     accepted: bool = False
     """Whether the server has its number."""
-    refused: bool | None = False
-    """Whether the server, which has the number, said that it had no effect; None leaves it open."""
+    took: bool | None = None
+    """Whether it took effect, once its result says so; None leaves it open."""
     probed: bool = False
     """Whether a later number was used to find out about repeats before it was sent again."""
     again: int = 0
     """How often it was accepted and then refused, because the server waited for another."""
     seconds: float | None = None
     """Time for one attempt, where the usual is too long."""
-    unread: bool = False
-    """Whether the server reads bodies of neither wire."""
+    refusals: tuple[int, int] | None = None
+    """Statuses with which the server refused it in both wires, the first wire first."""
     task: asyncio.Task[Any] | None = None
 
 
@@ -210,15 +191,14 @@ class _Delivery(Attempts):
     )
 
     def __init__(self, queue: TrainingQueue, request: NumberedRequest) -> None:
-        server = queue.server
-        connection, dialect = server.connection, server.dialect
+        timing = queue.server.connection.timing
         super().__init__(
             request.operation,
             api.FORWARD.lane,
-            RetryRule.FINAL409 if dialect is not None and dialect.resends else RetryRule.UNSAFE,
-            asyncio.get_running_loop().time() + connection.timing.window,
-            connection.timing,
-            server.rng,
+            RetryRule.FINAL409 if queue.dialect.resends else RetryRule.UNSAFE,
+            asyncio.get_running_loop().time() + timing.window,
+            timing,
+            queue.server.rng,
         )
         self.owner = None if request.call is None else request.call.entry
         self.enters = True
@@ -237,7 +217,7 @@ class _Delivery(Attempts):
         request, server = self._request, self._queue.server
         payload = request.payload
         if payload is None:
-            payload = request.payload = request.make(self._queue.wire)
+            payload = request.payload = request.make(self._queue.dialect.wire)
         if payload is not self._rendered:
             self._content = await server.runtime.offload(
                 payload.work, payload.content, request.seq_id
@@ -266,48 +246,43 @@ class _Delivery(Attempts):
     async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
         """Decide what follows from one attempt."""
         request, queue = self._request, self._queue
+        server, payload = queue.server, request.payload
         if reply is not None and reply.status in statuses.ACCEPTED:
-            return self._read(reply)
+            try:
+                self.request_id = server.read(OPERATIONS[request.operation], reply).request_id
+            except APIResponseValidationError as unread:
+                self._unreadable += 1
+                self.error = unread
+                request.reached = True
+                if not queue.dialect.resends or self._unreadable == UNREADABLE:
+                    return Fail("final")
+                return back_off(self._unreadable, self.rng.random(), self.timing, unhealthy=False)
+            if payload is not None and payload.wire is not None and not server.wire_confirmed:
+                server.use_wire(payload.wire)
+            return ACCEPT
         if reply is not None and is_gateway_page(reply):
             # It may have been written after the server had done the work.
             request.reached = True
-            if not (queue.resends or request.call is None):
+            if not (queue.dialect.resends or request.call is None):
                 return Fail("unsafe")
         told = self.by_table(reply, error)
         if reply is None:
             assert error is not None
             request.reached = request.reached or may_have_acted(error)
-        elif not is_gateway_page(reply) and (other := self._other_body(reply)) is not None:
-            return other
+        elif not is_gateway_page(reply) and (
+            other := self._other_wire(reply) or self._wanted_field(reply)
+        ):
+            return other  # the body, written in another way
         else:
             request.reached = request.reached or reply.status in statuses.MAY_HAVE_ACTED
-            if reply.status == statuses.CONFLICT and queue.resends and self._conflicts < CONFLICTS:
+            again = queue.dialect.resends and self._conflicts < CONFLICTS
+            if reply.status == statuses.CONFLICT and again:
                 return back_off(self._conflicts, self.rng.random(), self.timing, unhealthy=False)
-        if isinstance(told, Retry) and queue.resends and queue.awaited(request):
+        if isinstance(told, Retry) and queue.dialect.resends and queue.awaited(request):
             # Later requests wait at the server for this number, so giving up would hold them
             # all; each has its own deadline.
             self.deadline = max(self.deadline, self.loop.time() + self.timing.window)
         return told
-
-    def _read(self, reply: Reply) -> Verdict:
-        server, request = self._queue.server, self._request
-        try:
-            self.request_id = server.read_promise(OPERATIONS[request.operation], reply)
-        except APIResponseValidationError as error:
-            self._unreadable += 1
-            self.error = error
-            request.reached = True
-            if self._queue.resends and self._unreadable < UNREADABLE:
-                return back_off(self._unreadable, self.rng.random(), self.timing, unhealthy=False)
-            return Fail("final")
-        payload = request.payload
-        if payload is not None and payload.wire is not None and not server.wire_confirmed:
-            server.use_wire(payload.wire)
-        return ACCEPT
-
-    def _other_body(self, reply: Reply) -> Verdict | None:
-        """Write the body in another way after a refusal; None when it is not about the body."""
-        return self._other_wire(reply) or self._wanted_field(reply)
 
     def _other_wire(self, reply: Reply) -> Verdict | None:
         """Change to the other wire, or back; None when the status is not about the wire."""
@@ -321,24 +296,23 @@ class _Delivery(Attempts):
                 request.payload, request.body = first, body
                 if refusal.status in statuses.BODY_REFUSED:
                     self.reply = refusal
-                    request.unread = {refusal.status, reply.status} <= statuses.UNREAD
+                    request.refusals = refusal.status, reply.status
                     return Fail("final")
                 return back_off(1, self.rng.random(), self.timing, unhealthy=False)
             return None
-        dialect = queue.server.dialect
         if queue.server.wire_confirmed or payload is None or payload.wire is None:
             return None
-        if dialect is None or dialect.chosen_by != "probe":
+        if queue.dialect.chosen_by != "probe":
             return None
         # A filler has no effect, so it is the one to try a wire with on a server that breaks.
-        harmless = queue.resends or request.call is None
+        harmless = queue.dialect.resends or request.call is None
         broken = reply.status == 500 and harmless and payload.wire is Wire.PROTO
         if reply.status not in statuses.BODY_REFUSED and not broken:
             return None
         other = Wire.JSON if payload.wire is Wire.PROTO else Wire.PROTO
         if other is Wire.PROTO and not has_protobuf():
             return None
-        if broken and not queue.resends:
+        if broken and not queue.dialect.resends:
             # What is concluded from this lets a request be sent twice, so once is not enough.
             self._broken += 1
             if self._broken < BROKEN:
@@ -359,15 +333,13 @@ class _Delivery(Attempts):
         Of these servers one knows the key and wants it in every load (Twinkle 0.5.1), others refuse
         it, so which kind this is shows at the first load.
         """
-        server, request = self._queue.server, self._request
-        dialect, ability = server.dialect, Ability.OPTIMIZER_RESTORE
-        if request.operation != api.LOAD_WEIGHTS.name or dialect is None:
+        queue, request = self._queue, self._request
+        known = Ability.OPTIMIZER_RESTORE in queue.dialect.abilities
+        if known or request.operation != api.LOAD_WEIGHTS.name or not _misses(reply, "optimizer"):
             return None
-        if ability in dialect.abilities or not _misses(reply, "optimizer"):
-            return None
-        server.use_ability(ability)
-        request.payload = request.make(self._queue.wire)
-        request.body = next(self._queue.bodies)
+        queue.server.use_ability(Ability.OPTIMIZER_RESTORE)
+        request.payload = request.make(queue.dialect.wire)
+        request.body = next(queue.bodies)
         return Retry(0.0, "immediate")
 
 
@@ -383,14 +355,7 @@ def _misses(reply: Reply, field: str) -> bool:
 
 
 class TrainingQueue:
-    """The order of one training client.
-
-    Args:
-        server: Where to.
-        model_id: Whose requests these are.
-        filler: Encodes a forward pass without effect, for a number the server refused.
-        first_seq_id: Next number; more than 1 only when a run is resumed.
-    """
+    """The order of one training client."""
 
     def __init__(
         self, server: Server, model_id: str, filler: MakePayload, *, first_seq_id: int = 1
@@ -425,7 +390,7 @@ class TrainingQueue:
         self.run_key = f"tinker-ext-{server.rng.getrandbits(64):016x}"
         self.bodies = itertools.count()
         self._finding = asyncio.Lock()
-        self.recorder: RequestJournal | None = None
+        self.recorder: Recorder | None = None
         """Writes requests down, when the user asked for it."""
         self.owner: Callable[[], object] = lambda: None
         """Gives the client that ends all this when it is forgotten; a pending call holds it."""
@@ -437,44 +402,21 @@ class TrainingQueue:
         return self._next
 
     @property
-    def resends(self) -> bool:
-        """Whether the server recognises a repeated number."""
-        dialect = self.server.dialect
-        return dialect is not None and dialect.resends
+    def dialect(self) -> Dialect:
+        """What is known about the server; something is, before the first request leaves."""
+        known = self.server.dialect
+        assert known is not None
+        return known
 
-    @property
-    def wire(self) -> Wire:
-        """The wire that bodies are written for now."""
-        dialect = self.server.dialect
-        assert dialect is not None
-        return dialect.wire
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing is queued, on its way or held back, and every byte is given back."""
-        whole = self._bytes.left == self._bytes.size
-        return whole and not (self._queue or self._carried or self._driver)
-
-    def record(self, recorder: RequestJournal, next_seq_id: int) -> None:
-        """Write every request down from now on; before the first call.
-
-        Args:
-            recorder: Where to.
-            next_seq_id: Number of the next request; an earlier process may have sent it already.
-        """
+    def record(self, recorder: Recorder, next_seq_id: int) -> None:
+        """Write requests down; before the first call. An earlier process may have sent the next."""
         self.recorder = recorder
         self._next = next_seq_id
 
     # -- any thread ------------------------------------------------------------------------
 
     def reserve(self, operation_name: str, now: float, seconds: float) -> QueuedCall:
-        """Take the next place in the order.
-
-        Args:
-            operation_name: For errors and `pending()`.
-            now: Loop time.
-            seconds: How long the whole operation may take.
-        """
+        """Take the next place in the order."""
         call = QueuedCall(Entry(operation_name, self.model_id, now, now + seconds))
         with self._lock:
             if self._closed is not None:
@@ -504,8 +446,7 @@ class TrainingQueue:
         self.server.runtime.call(self._wake, call)
 
     def _queued_entries(self) -> list[Entry]:
-        waiting = [call for call in list(self._queue) if not call.dropped]
-        return [call.entry for call in waiting if not call.result.done()]
+        return [call.entry for call in list(self._queue) if not call.result.done()]
 
     # -- on the loop -----------------------------------------------------------------------
 
@@ -530,7 +471,7 @@ class TrainingQueue:
         """The first call that somebody waits for; others leave the order."""
         while self._queue and self._closed is None:
             call = self._queue[0]
-            if not call.dropped and not call.result.done():
+            if not call.result.done():
                 return call
             self._queue.popleft()
         return None
@@ -589,12 +530,13 @@ class TrainingQueue:
             while (call := self._front()) is not None:
                 if call.makers is None:
                     self._woken.clear()
-                    if call.makers is None and not call.dropped:
+                    if call.makers is None and not call.result.done():
                         await self._woken.wait()
                     continue
                 leaving = (self._queue.popleft(),)
                 behind = self._unsettled or self._holes or self._untold
-                if behind and not await self._settle_before(call):
+                unready = behind or self.server.dialect is None
+                if unready and not await self._settle_before(call):
                     continue
                 for index in range(len(call.makers)):
                     if call.error is not None and not call.goes_on:
@@ -608,9 +550,7 @@ class TrainingQueue:
                         if request in self._unsettled:
                             self._owe(call, index + 1)
                         break
-                dialect = self.server.dialect
-                if dialect is not None and dialect.one_by_one:
-                    # This server mixes up what is queued there.
+                if self.dialect.one_by_one:  # this server mixes up what is queued there
                     tasks = [each.task for each in call.requests if each.task is not None]
                     if tasks:
                         await asyncio.wait(tasks)
@@ -623,23 +563,29 @@ class TrainingQueue:
             self._woken = None
 
     async def _settle_before(self, call: QueuedCall) -> bool:
-        """Do what earlier requests leave to do; says whether the call may leave after it."""
+        """Do what has to be done first; says whether the call may leave after it.
+
+        That is what earlier requests left to do, and the first contact of a client that was made
+        for a model of another session.
+        """
         entry = call.entry
         entry.stage = "sending"
         self.server.in_flight.add(entry)
         try:
+            await self.server.ready()
             if self._holes:
                 await self._close_holes()
             if self._unsettled:
                 await self._settle_lost()
         except TinkerError as error:
-            error.hint = (
-                "This request was not sent, because the answer to an earlier one is still "
-                "missing. Submit it again when the server is back."
-            )
+            if self._holes or self._unsettled:
+                error.hint = (
+                    "This request was not sent, because the answer to an earlier one is still "
+                    "missing. Submit it again when the server is back."
+                )
             self._end(call, error=error)
         except asyncio.CancelledError:
-            self._cut_off(call, asyncio.get_running_loop().time())
+            self._cut_off(call)
             raise
         if self._untold is not None and not call.result.done():
             lost, self._untold = self._untold, None
@@ -665,26 +611,24 @@ class TrainingQueue:
             finally:
                 if not request.answered.done():  # a driver that was stopped has cancelled it
                     request.answered.set_result(request.accepted)
-            if call.result.done() or call.error is not None:
-                self._tell_parts(call)
+            if call.result.done():
                 return
             value = await self._result(request, call, request_id, elapsed)
         except asyncio.CancelledError:
             if self._closed is not None:
-                self._cut_off(call, asyncio.get_running_loop().time())
+                self._cut_off(call)
             return
         except ConflictError as error:
             call.goes_on = request.accepted and call.error is None
             lost = request.reached or not request.sent
             case = "has number" if lost else "refused late"
+            if request.reached and not request.took:
+                case = "may have number"
             self._fail(call, _unsafe(case, request, error) if request.accepted else error)
             return
         except TinkerError as error:
             if request.accepted and _hides_effect(error):
-                error.hint = (
-                    f"The server had accepted it (seq_id {request.seq_id}), so it may have taken "
-                    "effect: look at the run before you submit it again."
-                )
+                error.hint = "Look at the run before you submit it again."
             self._fail(call, error)
             return
         except Exception as error:
@@ -693,6 +637,7 @@ class TrainingQueue:
         finally:
             request.polling = False
             self._carried.pop(request, None)
+            self._tell_parts(call)
         call.values[request.index] = value
         call.left -= 1
         if call.left == 0:
@@ -709,24 +654,25 @@ class TrainingQueue:
         """Wait for the result of an accepted request."""
         op = OPERATIONS[call.entry.operation]
         while True:
-            wait = wait_for(self.server, call.entry, op, request_id, roundtrip=elapsed)
+            wait = partial(wait_for, self.server, call.entry, op, request_id, roundtrip=elapsed)
             request.polling = True
             try:
                 value = await (
-                    wait if self.recorder is None else self.recorder.result(request, op, wait)
+                    wait() if self.recorder is None else self.recorder.result(request, op, wait)
                 )
             except ConflictError:
                 request.polling = False
                 if not await self._make_way(request, call):
-                    request.refused = False if request.reached else None
+                    if request.reached and await self._is_repeat(request):
+                        request.took = True
                     raise
             except (APIStatusError, RequestFailedError) as error:
-                request.refused = isinstance(error, RequestFailedError)
-                if not request.refused and not _hides_effect(error):
-                    request.refused = None
+                if isinstance(error, RequestFailedError) and not error.in_doubt:
+                    request.took = False
                 self._gaps[request.seq_id] = math.inf
                 raise
             else:
+                request.took = True
                 if self._gaps:
                     # A server that has worked on this one waits for none before it.
                     self._gaps = {
@@ -747,21 +693,15 @@ class TrainingQueue:
             Whether the request may be sent again: it was refused on its first arrival, behind
             another that failed.
         """
-        dialect = self.server.dialect
         # Where a 409 at the poll can mean anything else, the request may have taken effect.
-        if dialect is None or dialect.seq not in (Seq.LATE, Seq.UNKNOWN):
+        if self.dialect.seq not in (Seq.LATE, Seq.UNKNOWN) or request.reached or not request.sent:
             return False
-        if request.reached or not request.sent or not self._is_behind_gap(request):
+        if not self._is_behind_gap(request):
             return False
-        if dialect.seq is Seq.UNKNOWN:
-            async with self._finding:
-                await self._find_out()
-            dialect = self.server.dialect
-            if dialect is None or dialect.seq is not Seq.LATE:
-                return False
-        before = [other.task for other in self._carried if other.seq_id < request.seq_id]
-        if tasks := [task for task in before if task is not None]:
-            await asyncio.wait(tasks)
+        await self._find_out()
+        if self.dialect.seq is not Seq.LATE:
+            return False
+        await self._wait_for_earlier(request)
         for seq_id in sorted(n for n, last in self._gaps.items() if last == math.inf):
             if seq_id < request.seq_id:
                 self._gaps[seq_id] = self._next - 1
@@ -775,7 +715,22 @@ class TrainingQueue:
         request.body = next(self.bodies)
         return True
 
+    async def _is_repeat(self, request: NumberedRequest) -> bool:
+        """Whether a 409 at the poll was for a repeat, and not for a number that is missing."""
+        # An earlier request that has no result yet may have failed, and left its number unused.
+        settled = await self._wait_for_earlier(request, OUTCOME_SECONDS)
+        return settled and not self._is_behind_gap(request)
+
+    async def _wait_for_earlier(
+        self, request: NumberedRequest, seconds: float | None = None
+    ) -> bool:
+        """Wait for the results of all requests before one; says whether they are there."""
+        earlier = [other.task for other in self._carried if other.seq_id < request.seq_id]
+        tasks = [task for task in earlier if task is not None]
+        return not tasks or not (await asyncio.wait(tasks, timeout=seconds))[1]
+
     def _is_behind_gap(self, request: NumberedRequest) -> bool:
+        """Whether the server may have refused a request because it waits for another number."""
         return any(number < request.seq_id <= last for number, last in self._gaps.items())
 
     async def _use_up(self, seq_id: int) -> None:
@@ -797,86 +752,62 @@ class TrainingQueue:
         """End a call with the error of one part, once it is known what became of the others."""
         if call.error is None:
             call.error = error
-        for request in call.requests:
-            if request.polling and request.task is not None:
-                request.task.cancel()  # its result is of no use any more
-        self._tell_parts(call)
 
     def _tell_parts(self, call: QueuedCall) -> None:
-        if call.error is None or call.result.done():
+        if call.error is None or call.result.done() or call.filling:
             return
         if any(not request.answered.done() for request in call.requests):
             return
         if call.goes_on and len(call.requests) < len(call.makers or ()):
             return
-        self._say_effect(call, call.error)
-        self._end(call, error=call.error)
-
-    def _say_effect(self, call: QueuedCall, error: BaseException) -> None:
-        """Say what of a call took effect, so that nobody submits it again."""
-        if not isinstance(error, TinkerError):
+        if not any(request in self._carried for request in call.requests):
+            self._end(call, error=call.error)
             return
+        loop, entry = asyncio.get_running_loop(), call.entry
+        entry.deadline = min(entry.deadline, loop.time() + OUTCOME_SECONDS)
+        if call.timer is not None:
+            call.timer.cancel()
+        call.timer = loop.call_at(entry.deadline, self._expire, call)
+
+    def _say_effect(self, call: QueuedCall, error: TinkerError) -> None:
+        """Say what of a call took effect, so that nobody submits it again."""
         parts = len(call.makers or ()) or 1
-        took = [each for each in call.requests if each.accepted and each.refused is False]
-        doubtful = [
-            each
-            for each in call.requests
-            if (each.refused is None if each.accepted else each.reached)
-            or not each.answered.done()  # on its way
-        ]
+        took = [each for each in call.requests if each.took]
+        doubted = [each for each in call.requests if _is_in_doubt(each)]
+        waiting = [each for each in doubted if each.accepted and each in self._carried]
         lost = any(each in self._unsettled for each in call.requests)
-        goes_on = call.error is None or call.goes_on or (lost and not self._ahead)
-        unsent: Sequence[int] = ()
-        if call.requests and goes_on and self._closed is None:
-            unsent = range(len(call.requests), parts)  # they leave all the same
-        error.parts_taken = tuple(request.index + 1 for request in took)
-        names = ", ".join(map(str, error.parts_taken))
-        in_doubt = sorted({each.index + 1 for each in doubtful} | {index + 1 for index in unsent})
-        unknown = ", ".join(map(str, in_doubt))
-        if parts > 1 and took:
-            numbers = ", ".join(str(request.seq_id) for request in took)
-            error.effect = (
-                f"Of the {parts} parts of this call the server has accepted {names} (seq_id "
-                f"{numbers}), which take effect."
-            )
-            if in_doubt:
-                error.effect += f" Of {unknown} it is not known."
-        elif parts > 1 and in_doubt:
-            others = ", the others did not" if len(in_doubt) < parts else ""
-            error.effect = (
-                f"Of the {parts} parts of this call {unknown} may or may not have taken "
-                f"effect{others}."
-            )
-        elif parts > 1:
-            error.effect = f"None of the {parts} parts of this call took effect."
-        elif "effect" not in f"{error.message} {error.hint}":
-            error.effect = (
-                f"The server has accepted it (seq_id {took[0].seq_id}), so it takes effect."
-                if took
-                else "It may or may not have taken effect."
-                if doubtful
-                else "It had no effect."
-                if call.requests
-                else "It was not sent."
-            )
+        unsent = self._still_leaving(call, lost)
+        in_doubt = [*_places(doubted), *unsent]
+        whole = len(took) + len(in_doubt) == parts
+        error.parts_taken = tuple(_places(took))
+        facts = {
+            "parts": parts,
+            "names": _listed(_places(took)),
+            "numbers": _listed(each.seq_id for each in took),
+            "unknown": _listed(in_doubt),
+            "others": "" if whole else ", the others did not",
+            "accepted": _listed(_places(waiting)) if parts > 1 else "it",
+            "waiting": _listed(each.seq_id for each in waiting),
+        }
+        if parts > 1 or not isinstance(error, UnsafeToRetryError):
+            told = _EFFECTS[parts > 1, bool(took), bool(in_doubt)] + _WAITING * bool(waiting)
+            sent = parts > 1 or call.requests
+            error.effect = told.format_map(facts) if sent else "It was not sent."
         if unsent:
             error.effect = f"{error.effect} Those that were not sent yet are still sent."
-        if lost or parts == 1:
+        # Of a lost request and of an unsafe one the hint says more, if it fits all parts.
+        fits = lost and (may_have_acted(error) or is_passing(error))
+        if whole and (fits or (isinstance(error, UnsafeToRetryError) and not took)):
             return
-        if unsent:
-            error.hint = "Do not submit it again: wait for a later call, or restore a checkpoint."
-        elif not took:
-            return
-        elif in_doubt:
-            error.hint = (
-                f"Go back to the last checkpoint: whether part {unknown} took effect is not known, "
-                "and the parts that were accepted would count twice."
-            )
-        elif len(took) < parts:
-            error.hint = (
-                "Submit only the parts that were not accepted, or go back to the last checkpoint; "
-                "the whole call again would count the accepted ones twice."
-            )
+        if parts > 1 and (in_doubt or 0 < len(took) < parts):
+            error.hint = _ADVICE[bool(unsent) and whole, bool(in_doubt)].format_map(facts)
+
+    def _still_leaving(self, call: QueuedCall, lost: bool) -> Sequence[int]:
+        """The parts of a failed call, counted from 1, that were not sent yet and still are."""
+        goes_on = call.error is None or call.goes_on or (lost and not self._ahead)
+        if not (call.requests and goes_on) or self._closed is not None:
+            return ()
+        return range(len(call.requests) + 1, len(call.makers or ()) + 1)
 
     # -- one request -----------------------------------------------------------------------
 
@@ -885,11 +816,10 @@ class TrainingQueue:
         size = 0
         try:
             if request.payload is None:
-                dialect = self.server.dialect
-                assert dialect is not None
-                request.payload = request.make(dialect.wire)
+                request.payload = request.make(self.dialect.wire)
             size = request.payload.size
-            await self._bytes.acquire(size)
+            if not self._bytes.try_acquire(size):
+                await self._bytes.acquire(size)
             request_id, elapsed = await self._deliver(request)
         except asyncio.CancelledError:
             raise
@@ -921,19 +851,18 @@ class TrainingQueue:
             earlier = await self.recorder.leaving(request)
             if earlier is not None:
                 return earlier, 0.0
-        dialect = self.server.dialect
+        before = self.dialect
         try:
             answer = await self._send_by_rule(request)
         except TinkerError as error:
             if not self._is_lost(request, error):
                 raise
-            wire = self.wire
-            request.probed = request.probed or dialect is None or dialect.seq is Seq.UNKNOWN
-            async with self._finding:
-                await self._find_out()
+            wire = self.dialect.wire
+            request.probed = request.probed or before.seq is Seq.UNKNOWN
+            await self._find_out()
             # A server that breaks on every body of a wire has not read this one either.
-            unread = self.wire is not wire
-            if not unread and ((dialect is not None and dialect.resends) or not self.resends):
+            unread = self.dialect.wire is not wire
+            if not unread and (before.resends or not self.dialect.resends):
                 raise
             if unread:
                 request.payload, request.body = None, next(self.bodies)
@@ -948,8 +877,11 @@ class TrainingQueue:
         """Make attempts as the known rule of the server allows."""
         connection = self.server.connection
         delivery = _Delivery(self, request)
+        # Until it has taken a body the server may be one that never answers; later ones may be
+        # large and take their time.
+        send = connection.send if self.server.wire_confirmed else connection.send_watched
         try:
-            await connection.send(delivery, delivery.make)
+            await send(delivery, delivery.make)
         finally:
             request.sent = request.sent or delivery.sent
         reply = delivery.reply
@@ -972,12 +904,14 @@ class TrainingQueue:
         that repeats are recognised, 409 that they are refused. Two ids mean that the second is
         worked on again, or refused when its result is asked for.
         """
+        async with self._finding:
+            if self.dialect.seq is Seq.UNKNOWN and self._closed is None:
+                await self._send_twice()
+
+    async def _send_twice(self) -> None:
         server = self.server
-        dialect = server.dialect
-        if dialect is None or dialect.seq is not Seq.UNKNOWN or self._closed is not None:
-            return
         probe = self._number(None, 0, self._filler)
-        probe.payload = self._filler(self.wire)
+        probe.payload = self._filler(self.dialect.wire)
         probe.seconds = max(FIND_OUT_SECONDS, 2 * min(self._slowest, SLOW_SECONDS))
         ids: list[str] = []
         for _ in range(2):
@@ -988,9 +922,8 @@ class TrainingQueue:
                 if self.recorder is not None and len(ids) == 1:
                     await self.recorder.accepted(probe, ids[0])
             except ConflictError:
-                if not ids:
-                    return
-                server.use_seq(Seq.STRICT)
+                if ids:
+                    server.use_seq(Seq.STRICT)
                 return
             except TinkerError as error:
                 if self._is_lost(probe, error):
@@ -1001,7 +934,7 @@ class TrainingQueue:
                         self.recorder.refused(probe)
                 return
         if ids[0] == ids[1]:
-            server.use_seq(Seq.ORDER if dialect.sorts else Seq.DEDUPE)
+            server.use_seq(Seq.ORDER if self.dialect.sorts else Seq.DEDUPE)
         else:
             await self._find_out_late(probe.seq_id, ids[1])
 
@@ -1031,8 +964,7 @@ class TrainingQueue:
             request.call.goes_on = False
         if isinstance(error, ConflictError) and self._note_conflict(request):
             # The server has the number, so it is neither used again nor filled.
-            dialect = self.server.dialect
-            if dialect is not None and dialect.repeats_answers:
+            if self.dialect.repeats_answers:
                 return error
             # A number that was refused before may have been used up by that; and after a question
             # under a later number, a server may refuse every one below it.
@@ -1040,17 +972,17 @@ class TrainingQueue:
             if reused or request.probed:
                 request.reached = True
                 return _unsafe("may have number", request, error)
-            request.accepted = True
+            request.accepted = request.took = True
             if request.call is not None:
                 request.call.goes_on = True
             return _unsafe("has number", request, error)
-        if isinstance(error, APIResponseValidationError) and not self.resends:
+        if isinstance(error, APIResponseValidationError) and not self.dialect.resends:
             return error  # the server has it, in all likelihood, and cannot say so
         if not self._is_lost(request, error):
             self._give_back(request)
             op = OPERATIONS[request.operation]
             return self._with_wire_hint(request, self.server.missing(op, error) or error)
-        if self.resends and isinstance(error, TinkerError):
+        if self.dialect.resends and isinstance(error, TinkerError):
             self._unsettled.append(request)
             page = isinstance(error, APIError) and is_page(error.body)
             error.hint = (
@@ -1059,8 +991,7 @@ class TrainingQueue:
                 "client, so do not submit it anew."
             )
             return error
-        dialect = self.server.dialect
-        found = dialect is not None and dialect.seq is not Seq.UNKNOWN
+        found = self.dialect.seq is not Seq.UNKNOWN
         if not found:
             self._holes.append(request)
         self._hold_back(request)
@@ -1072,24 +1003,31 @@ class TrainingQueue:
         A server of unknown rule may mean either: the first time the number is used again, and a
         second 409 to it shows that the server has it.
         """
-        dialect = self.server.dialect
-        if self.resends or request.reached:
+        if self.dialect.resends or request.reached:
             return True
         again = self._conflicting == request.seq_id
         self._conflicting = request.seq_id
-        return again and dialect is not None and dialect.seq is Seq.UNKNOWN
+        return again and self.dialect.seq is Seq.UNKNOWN
 
     def _with_wire_hint(self, request: NumberedRequest, error: BaseException) -> BaseException:
         """Say that a server takes neither wire, or name the extra that is missing for one."""
-        if request.unread and isinstance(error, APIStatusError):
-            error.hint = (
-                f"{self.server.base_url} takes training bodies in neither wire, protobuf or JSON; "
-                "check that it is a training server."
-            )
+        if request.refusals is not None and isinstance(error, APIStatusError):
+            first, second = request.refusals
+            if {first, second} <= statuses.UNREAD:
+                error.hint = (
+                    f"{self.server.base_url} takes training bodies in neither wire, protobuf or "
+                    "JSON; check that it is a training server."
+                )
+            else:
+                error.hint = (
+                    f"{self.server.base_url} refused this body in both wires, protobuf and JSON "
+                    f"(HTTP {first}, then HTTP {second}). If its words are not about your data, it "
+                    "speaks neither; `tinker-ext doctor` finds out."
+                )
         elif (
             isinstance(error, APIStatusError)
             and error.status_code in statuses.BODY_REFUSED
-            and self.wire is Wire.JSON
+            and self.dialect.wire is Wire.JSON
             and not self.server.wire_confirmed
             and not has_protobuf()
             and (error.status_code == 415 or "json" in str(error.body).lower())
@@ -1118,15 +1056,21 @@ class TrainingQueue:
         elif request.call is None:
             pass  # a refused filler is not filled; `_fill_number` tells those behind it
         elif self._closed is None:
-            self._fill(request.seq_id)
+            later = any(other.seq_id > request.seq_id for other in request.call.requests)
+            self._fill(request.seq_id, request.call if later else None)
 
-    def _fill(self, seq_id: int) -> None:
-        """Send a forward pass without effect under a number that others wait behind."""
+    def _fill(self, seq_id: int, call: QueuedCall | None = None) -> None:
+        """Send a forward pass without effect under a number that others wait behind.
+
+        What becomes of the later parts of a call is known, and told, only when it has arrived.
+        """
         filler = self._number(None, 0, self._filler, seq_id)
+        if call is not None:
+            call.filling += 1
         self._carried[filler] = None
-        filler.task = self.server.runtime.spawn(self._fill_number(filler))
+        filler.task = self.server.runtime.spawn(self._fill_number(filler, call))
 
-    async def _fill_number(self, filler: NumberedRequest) -> None:
+    async def _fill_number(self, filler: NumberedRequest, call: QueuedCall | None) -> None:
         try:
             await self._post(filler)
         except asyncio.CancelledError:
@@ -1134,30 +1078,45 @@ class TrainingQueue:
         except Exception as error:
             if filler in self._unsettled:
                 return  # it may have arrived, and is sent again before anything new leaves
-            self._block(filler, error)
+            self._block(filler, call, error)
         finally:
             self._carried.pop(filler, None)
+            if call is not None:
+                call.filling -= 1
+                self._tell_parts(call)
 
-    def _block(self, filler: NumberedRequest, cause: Exception) -> None:
+    def _block(self, filler: NumberedRequest, part_of: QueuedCall | None, cause: Exception) -> None:
         """End everything behind a number that the server does not let be filled."""
         why = cause.message if isinstance(cause, TinkerError) else str(cause)
-        error = TinkerError(
-            f"The server refused seq_id {filler.seq_id}, and then the request without effect that "
-            f"was to take its place ({why}). It works in the order of these numbers, so nothing "
-            "after it can be worked on."
-        ).with_context(
-            hint="Make a new training client from the last checkpoint and go on with that."
-        )
-        error.__cause__ = cause
+
+        def blocked() -> TinkerError:
+            error = TinkerError(
+                f"The server refused seq_id {filler.seq_id}, and then the request in its place "
+                f"that would change nothing ({why}). It works in the order of these numbers, so "
+                "nothing after it can be worked on."
+            )
+            error.__cause__ = cause
+            hint = "Make a new training client from the last checkpoint and go on with that."
+            return error.with_context(hint=hint)
+
+        later = blocked()  # for calls that are made from here on
+        later.effect, later.parts_taken = "It was not sent.", ()
         with self._lock:
-            self._closed = self._closed or error
-        for call in list(self._queue):
-            self._end(call, error=error)
-        for request in tuple(self._carried):
+            self._closed = self._closed or later
+        ended = dict.fromkeys(self._queue)
+        for request in (*self._carried, *(() if part_of is None else part_of.requests)):
             if request.seq_id > filler.seq_id and request.call is not None:
                 if request.task is not None:
                     request.task.cancel()
-                self._end(request.call, error=error)
+                if not request.answered.done():
+                    request.answered.set_result(False)
+                if self.dialect.seq is Seq.ORDER:  # arrived or not, the server never works on it
+                    request.accepted = request.reached = False
+                else:
+                    request.reached = True
+                ended[request.call] = None
+        for call in ended:
+            self._end(call, error=call.error or blocked())
 
     async def _close_holes(self) -> None:
         """Have lost requests sent again, once it is known that the server recognises repeats.
@@ -1165,12 +1124,10 @@ class TrainingQueue:
         It may wait for their numbers. Nobody could tell whether they had arrived, and their callers
         were told so.
         """
-        async with self._finding:
-            await self._find_out()
-        dialect = self.server.dialect
-        if dialect is None or dialect.seq is Seq.UNKNOWN:
+        await self._find_out()
+        if self.dialect.seq is Seq.UNKNOWN:
             return
-        if dialect.repeats_answers:
+        if self.dialect.repeats_answers:
             lost = sorted(self._holes, key=lambda request: request.seq_id)
             self._unsettled.extendleft(reversed(lost))
         self._holes = []
@@ -1197,10 +1154,8 @@ class TrainingQueue:
     # -- ends ------------------------------------------------------------------------------
 
     def _expire(self, call: QueuedCall) -> None:
-        now = asyncio.get_running_loop().time()
-        error = call.error or call.entry.late(now, self.server.in_flight.stall_seconds)
-        self._say_effect(call, error)
-        self._end(call, error=error)
+        now, stall = asyncio.get_running_loop().time(), self.server.in_flight.stall_seconds
+        self._end(call, error=call.error or call.entry.late(now, stall))
         self._abandon(call)
 
     def _abandon(self, call: QueuedCall) -> None:
@@ -1209,6 +1164,9 @@ class TrainingQueue:
             call.timer.cancel()
             call.timer = None
         self.server.in_flight.discard(call.entry)
+        self._stop_polling(call)
+
+    def _stop_polling(self, call: QueuedCall) -> None:
         for request in call.requests:
             if request.polling and request.task is not None:
                 request.task.cancel()
@@ -1222,13 +1180,13 @@ class TrainingQueue:
         self.server.in_flight.discard(call.entry)
         if error is None:
             call.result.settle(value)
-        else:
-            call.result.fail(error)
+            return
+        if isinstance(error, TinkerError) and not call.result.done():
+            self._say_effect(call, error)
+        call.result.fail(error)
 
-    def _cut_off(self, call: QueuedCall, now: float) -> None:
-        error = call.entry.cut_off(now)
-        self._say_effect(call, error)
-        self._end(call, error=error)
+    def _cut_off(self, call: QueuedCall) -> None:
+        self._end(call, error=call.entry.cut_off(asyncio.get_running_loop().time()))
 
     def after_fork(self) -> None:
         """Refuse to work in a forked child, which would send other bodies under equal numbers."""
@@ -1245,14 +1203,13 @@ class TrainingQueue:
         with self._lock:
             self._closed = error
             queued, self._queue = list(self._queue), deque()
-        now = asyncio.get_running_loop().time()
         for call in queued:
-            self._cut_off(call, now)
+            self._cut_off(call)
         for request in tuple(self._carried):
             if request.task is not None:
                 request.task.cancel()
             if request.call is not None and not request.call.result.done():
-                self._cut_off(request.call, now)
+                self._cut_off(request.call)
         if self._driver is not None:
             self._driver.cancel()
 
@@ -1273,6 +1230,48 @@ class _GiveUp:
         return str(self._call.entry.snapshot(self._queue.server.runtime.time()))
 
 
+_EFFECTS: Final = {
+    (True, True, False): "Of the {parts} parts of this call {names} (seq_id {numbers}) took "
+    "effect{others}.",
+    (True, True, True): "Of the {parts} parts of this call {names} (seq_id {numbers}) took "
+    "effect. Of {unknown} it is not known{others}.",
+    (True, False, True): "Of the {parts} parts of this call {unknown} may or may not have taken "
+    "effect{others}.",
+    (True, False, False): "None of the {parts} parts of this call took effect.",
+    (False, True, False): "It took effect (seq_id {numbers}).",
+    (False, False, True): "It may or may not have taken effect.",
+    (False, False, False): "It had no effect.",
+}
+"""What is said of a call: with several parts or one, some with an effect, some in doubt."""
+
+_WAITING: Final = " The server has accepted {accepted} (seq_id {waiting}), with no result yet."
+
+_ADVICE: Final = {
+    (True, True): "Do not submit it again: wait for a later call, or restore a checkpoint.",
+    (False, True): "Go back to the last checkpoint: whether part {unknown} took effect is not "
+    "known, and what did would count twice.",
+    (False, False): "Submit only the parts that did not take effect, or go back to the last "
+    "checkpoint; the whole call again would count the others twice.",
+}
+"""What to do about a call of several parts: some are still sent, some are in doubt."""
+
+
+def _is_in_doubt(request: NumberedRequest) -> bool:
+    """Whether nobody can tell if a request took effect, or it is still on its way."""
+    if request.took is not None:
+        return False
+    return request.accepted or request.reached or not request.answered.done()
+
+
+def _places(requests: list[NumberedRequest]) -> list[int]:
+    """The parts of a call, counted from 1."""
+    return [request.index + 1 for request in requests]
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
 def _hides_effect(error: TinkerError) -> bool:
     """Whether an error at a poll says nothing about the request that was asked for."""
     if isinstance(error, APIStatusError):
@@ -1285,47 +1284,52 @@ _UNSAFE: Final = {
     "has number": (
         "The first answer to seq_id {seq_id} was lost. The server says that it has the request, "
         "and refuses to repeat its answer, so the result cannot be read.",
-        "The operation takes effect; go on with the next one, do not submit it again.",
+        "The operation takes effect.",
+        "Go on with the next one, do not submit it again.",
     ),
     "may have number": (
-        "The server says that it has seq_id {seq_id} already, and does not show an answer to it. "
+        "The server says that it has seq_id {seq_id} already, and does not show an answer to it.",
         "It may or may not have taken effect.",
         f"{_FROM_CHECKPOINT}, or accept that one step may be lost.",
     ),
     "refused late": (
         "The server accepted seq_id {seq_id}, and refused it when its result was asked for "
         "({why}). No answer was lost on the way here.",
+        "It may or may not have taken effect.",
         "Compare log-probabilities with what you expect, or load the last checkpoint into a new "
         "training client.",
     ),
     "repeats ignored": (
         "The answer to seq_id {seq_id} was lost ({why}). This server does not recognise repeated "
-        "requests, so it was not sent again: it may or may not have taken effect.",
+        "requests, so it was not sent again.",
+        "It may or may not have taken effect.",
         f"{_FROM_CHECKPOINT}, or accept that one step may be lost.",
     ),
     "rule unknown": (
         "The answer to seq_id {seq_id} was lost ({why}). This server did not show whether it "
-        "recognises repeated requests, so it was not sent again: it may or may not have taken "
-        "effect.",
+        "recognises repeated requests, so it was not sent again.",
+        "It may or may not have taken effect.",
         f"{_FROM_CHECKPOINT}, or go on as it is. Do not submit it anew: it is sent again, with its "
         "number, if the server turns out to recognise it.",
     ),
     "held back": (
         "Not sent: it was submitted before the answer to seq_id {seq_id} was lost, and this server "
-        "cannot tell whether that one took effect.",
+        "cannot tell whether that one was worked on.",
+        "It was not sent.",
         f"{_FROM_CHECKPOINT}, or submit it again as it is.",
     ),
 }
-"""What is said, and advised, about a number of which nobody can tell what became of it."""
+"""What is said, told of the effect, and advised about a number that nobody can tell more of."""
 
 
 def _unsafe(
     case: str, request: NumberedRequest, cause: BaseException | None = None
 ) -> UnsafeToRetryError:
     """The error for a request that must not be sent again."""
-    message, hint = _UNSAFE[case]
+    message, effect, hint = _UNSAFE[case]
     why = cause.message if isinstance(cause, TinkerError) else repr(cause)
     made = UnsafeToRetryError(message.format(seq_id=request.seq_id, why=why))
     if isinstance(cause, TinkerError):
         made.with_context(operation=cause.operation, attempts=cause.attempts, elapsed=cause.elapsed)
+    made.effect = effect
     return made.with_context(hint=hint)

@@ -12,13 +12,13 @@ from tinker_api import operations as api
 from tinker_api.operations import Operation
 
 from tinker_ext import forks
-from tinker_ext._transport import RetryRule
 from tinker_ext._transport.events import SessionEnded
+from tinker_ext._transport.messages import RetryRule
 from tinker_ext._version import __version__
-from tinker_ext._wire.dialect import Ability
+from tinker_ext._wire.dialect import Ability, Dialect
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry, PendingOperation
-from tinker_ext.core.once import Shared
+from tinker_ext.core.loop import Shared
 from tinker_ext.core.polling import wait_for
 from tinker_ext.core.sample_pool import SamplePool
 from tinker_ext.core.server import SDK_VERSION, Server, prepare
@@ -120,10 +120,11 @@ class Workspace:
         """Where the run is written down, when the user asked for it."""
         self.followed: TrainingQueue | None = None
         """The training requests that are written down."""
+        self._wait = server.config.wait_deadline or FOREVER_SECONDS
         self._queues: list[TrainingQueue] = []
         self._retained = False
         self._closed = False
-        self._dynamic: Shared[Mapping[str, Any]] = Shared(self._ask_dynamic)
+        self._wants_cancels: Shared[bool] = Shared(self._ask_about_cancels)
         self._to_cancel: set[str] = set()
         self._calls: set[LightFuture[Any]] = set()
         self.closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
@@ -156,6 +157,10 @@ class Workspace:
         """Close a workspace that never sent anything; True when it is closed (already)."""
         if not self._retained and not self._closed:
             self._closed = True
+            if self.member is not None:
+                self.member.leave()
+            if self.journal is not None:
+                self.journal.close()
         return self._closed
 
     def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
@@ -165,7 +170,7 @@ class Workspace:
         except BaseException:
             coro.close()
             raise
-        seconds = chosen_seconds()
+        seconds = _override.get()
         if seconds is not None:
             coro = _within(coro, seconds)
         future = self.runtime.submit(coro)
@@ -176,8 +181,17 @@ class Workspace:
 
     def seconds(self) -> float:
         """How long an operation started now may take."""
-        chosen = _override.get() or self.server.config.wait_deadline
-        return FOREVER_SECONDS if chosen is None else chosen
+        return _override.get() or self._wait
+
+    def begin(self) -> tuple[float, float]:
+        """Make sure the loop runs; returns its time, and the seconds an operation may take."""
+        if self._closed or not self._retained:
+            self.open()
+        return self.runtime.time(), _override.get() or self._wait
+
+    def dialect(self) -> Dialect:
+        """What the server speaks; asks it, and waits, when nothing was sent yet."""
+        return self.server.dialect or self.submit(self.server.ready()).result()
 
     def pending(self) -> list[PendingOperation]:
         """Everything in flight or queued, oldest first."""
@@ -200,7 +214,7 @@ class Workspace:
         for queue in self._queues:
             queue.after_fork()
         self.journal = self.followed = None
-        self._dynamic = Shared(self._ask_dynamic)
+        self._wants_cancels = Shared(self._ask_about_cancels)
         self._to_cancel = set()
         self._calls = set()
 
@@ -263,7 +277,9 @@ class Workspace:
         entry = Entry(op.name, target, loop.time(), loop.time() + seconds)
         self.server.in_flight.add(entry)
         ended: LightFuture[Any] = LightFuture()
-        self.watchers.begin_training(op.name, target, ()).follow(entry, ended)
+        watch = self.watchers.begin_training(op.name, target, ())
+        if watch is not None:
+            watch.follow(entry, ended)
         try:
             entry.stage = "sending"
             window = loop.time() + self.server.config.retry_window
@@ -271,7 +287,7 @@ class Workspace:
             reply = await self.server.send(
                 op, prepare(op, arguments), deadline=deadline, retry=self._rule(op)
             )
-            request_id = self.server.read_promise(op, reply)
+            request_id = self.server.read(op, reply).request_id
             value = await wait_for(self.server, entry, op, request_id, roundtrip=reply.elapsed)
             ended.settle(value)
             return value
@@ -289,19 +305,15 @@ class Workspace:
         known = dialect is not None and dialect.repeats_answers
         return RetryRule.FINAL409 if known else RetryRule.UNSAFE
 
-    async def dynamic_config(self) -> Mapping[str, Any]:
-        """Flags of client/dynamic_config; empty where the server lacks them."""
-        return await self._dynamic.get()
-
-    async def _ask_dynamic(self) -> Mapping[str, Any]:
+    async def _ask_about_cancels(self) -> bool:
         dialect = await self.server.ready()
         if Ability.DYNAMIC_CONFIG not in dialect.abilities:
-            return {}
+            return False
         try:
             reply = await self.server.call(api.GET_CLIENT_DYNAMIC_CONFIG, sdk_version=SDK_VERSION)
         except APIError:
-            return {}
-        return {"sample_cancel_enabled": bool(reply.sample_cancel_enabled)}
+            return False
+        return bool(reply.sample_cancel_enabled)
 
     def _cancelled(self, request_id: str) -> None:
         self._to_cancel.add(request_id)
@@ -310,12 +322,11 @@ class Workspace:
 
     async def _send_cancels(self) -> None:
         """Tell the server about samples nobody waits for, where it wants to know."""
-        config = await self.dynamic_config()
+        if not await self._wants_cancels.get():
+            self._to_cancel.clear()
         op = api.CANCEL_FUTURE
         while self._to_cancel:
             batch = [self._to_cancel.pop() for _ in range(min(CANCEL_BATCH, len(self._to_cancel)))]
-            if not config.get("sample_cancel_enabled"):
-                continue
             sends = (self.server.send(op, prepare(op, {"request_id": each})) for each in batch)
             await asyncio.gather(*sends, return_exceptions=True)
 
@@ -347,16 +358,15 @@ class Workspace:
             self.session.close()
             lasted = 0.0 if began is None else self.runtime.time() - began
             self.server.observers.notice(SessionEnded(session_id, status, detail, lasted))
-            for closer in self.closers:
-                with contextlib.suppress(Exception):
-                    await closer()
-            await self.server.aclose()
-
-    def release(self) -> None:
-        """Let go of the loop, once, after `close`."""
-        if self._retained:
-            self._retained = False
-            self.runtime.release()
+            try:
+                for closer in self.closers:
+                    with contextlib.suppress(Exception):
+                        await closer()
+                await self.server.aclose()
+            finally:
+                if self._retained:
+                    self._retained = False
+                    self.runtime.release()
 
 
 async def _within(coro: Coroutine[Any, Any, T], seconds: float) -> T:

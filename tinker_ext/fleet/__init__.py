@@ -1,27 +1,22 @@
 """A fleet: processes that share one limit, one back-off, one budget and one view of themselves.
 
 `ServiceClient(fleet=…)` or TINKER_EXT_FLEET names a folder (one machine) or a `redis://` URL.
-Members with the same server and credential form a fleet; nothing here is loaded without it.
-
-=========== ======================================================================================
-plan        how large the shared window is and who gets how much of it; pure decisions
-store       what is kept, and which store an address means
-sqlite      a folder
-redis       a Redis or Valkey server
-member      one client: leases permits in the background, hands them out at once
-ledger      the budget of all
-=========== ======================================================================================
+Members with the same server and credential form a fleet; nothing here is loaded without it. From
+`member` (one client) a call goes to `ledger` (the budget) and `address` (which store), then to
+`sqlite` or `redis`, which are a `store`, and to `plan`, which decides who gets how much.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import weakref
 from typing import TYPE_CHECKING
 
-from tinker_ext.fleet.member import Member, Samples
-from tinker_ext.fleet.store import FleetRecord, open_store, without_password
+from tinker_ext.fleet.address import open_store, without_password
+from tinker_ext.fleet.member import Member
+from tinker_ext.fleet.store import FleetRecord
 
 if TYPE_CHECKING:
     from tinker_ext.core.workspace import Workspace
@@ -29,17 +24,15 @@ if TYPE_CHECKING:
 __all__ = ["FleetRecord", "Member", "attach", "open_store", "without_password"]
 
 
-def attach(
-    workspace: Workspace, address: str | os.PathLike[str], *, run: str | None, strict: bool
-) -> Member:
+def attach(workspace: Workspace, address: str, *, run: str | None, strict: bool) -> Member:
     """Make a client a member of the fleet at an address; `run` is its name for people.
 
     Raises:
         ConfigurationError: The address is not one, or `strict` and the store cannot be used.
     """
-    server = workspace.server
-    mine = server.base_url, server.fingerprint
-    member = Member(address, Samples(workspace), mine, run)
+    server, pool = workspace.server, weakref.ref(workspace.samples)
+    run = (run or os.path.basename(sys.argv[0]) or "python").encode(errors="replace").decode()
+    member = Member(address, pool, (server.base_url, server.fingerprint), run)
     member.join(strict=strict)
     workspace.watchers.ledger = member.ledger
     workspace.samples.share_limit(member)
@@ -48,6 +41,6 @@ def attach(
         await asyncio.get_running_loop().run_in_executor(None, member.leave)
 
     workspace.closers.append(leave)
-    # For a client that is never closed, and one that was closed before it did anything.
+    # For a client that is never closed.
     weakref.finalize(workspace, member.leave)
     return member

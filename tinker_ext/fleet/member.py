@@ -7,111 +7,42 @@ that the thread has left, so neither a request nor its result ever waits for the
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import os
 import random
+import secrets
 import socket
-import sys
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import attrs
-import orjson
 
 from tinker_ext import forks
 from tinker_ext._version import __version__
 from tinker_ext.errors import ConfigurationError
+from tinker_ext.fleet.address import open_store
 from tinker_ext.fleet.ledger import SharedLedger
-from tinker_ext.fleet.plan import (
-    FIRST_WINDOW,
-    Row,
-    Window,
-    lease_seconds,
-    plan,
-    plan_seconds,
-    sync_seconds,
-)
-from tinker_ext.fleet.store import (
-    ONE_VERSION,
-    Amounts,
-    FleetRecord,
-    Grant,
-    Store,
-    StoreUnreachableError,
-    group_name,
-    open_store,
-)
+from tinker_ext.fleet.plan import Plan, lease_seconds, plan_seconds, sync_seconds
+from tinker_ext.fleet.store import ONE_VERSION, StoreLostError, StoreUnreachableError
 from tinker_ext.observe.ledger import Ledger
-from tinker_ext.observe.prices import Prices
 
 if TYPE_CHECKING:
-    from tinker_ext._transport import SharedBackoff
-    from tinker_ext.core.workspace import Workspace
+    from tinker_ext._transport.limits import SharedBackoff
+    from tinker_ext.core.sample_pool import SamplePool
 
 log = logging.getLogger("tinker_ext")
 
 WARN_SECONDS = 60.0
-QUICK_SECONDS = 0.1
-IDLE_SECONDS = 1.0
+QUICK_SECONDS = 0.2
+IDLE_SECONDS = 0.5
 LEAVE_SECONDS = 3.0
+LARGEST = 2**53
+"""The largest budget that every store can hold; more than any run uses."""
 CAUTION = 0.75
 """Part of an equal share that is used while the store is away: members may have come meanwhile."""
-
-_numbers = itertools.count(1)
-_inherited: list[Store] = []
-
-
-class Counts(NamedTuple):
-    """The samples of a client: those taken from its queue, and what has become of them."""
-
-    in_flight: int = 0
-    active: int = 0  # sent or being sent: not those that were refused and wait
-    held: int = 0  # accepted by the server
-    queued: int = 0
-    most: int = 0  # that may be in flight
-
-    @property
-    def some(self) -> int:
-        """Those in flight and those that wait for it."""
-        return self.in_flight + self.queued
-
-
-class Samples:
-    """The samples of a workspace, from any thread; does not keep the workspace alive."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = weakref.ref(workspace)
-
-    def counts(self) -> Counts:
-        """How many there are."""
-        workspace = self._workspace()
-        if workspace is None:
-            return Counts()
-        samples, server = workspace.samples, workspace.server
-        most = server.config.sample_concurrency
-        if server.dialect is not None:
-            most = min(most, server.dialect.config.sample_max_concurrent_requests)
-        return Counts(samples.in_flight, samples.active, samples.accepted, samples.queued, most)
-
-    def active(self) -> int:
-        """Those sent or being sent, without counting the rest."""
-        workspace = self._workspace()
-        return 0 if workspace is None else workspace.samples.active
-
-    def changed(self) -> None:
-        """There are more permits: start what waits."""
-        if (workspace := self._workspace()) is not None and not workspace.closed:
-            workspace.runtime.call(workspace.samples.limit_changed)
-
-    def pause(self, seconds: float) -> None:
-        """Send nothing for this long."""
-        workspace = self._workspace()
-        if workspace is not None and not workspace.closed and self.counts().some:
-            # On the loop: the first one to ask for the shared pause makes it there.
-            workspace.runtime.call(lambda: workspace.server.connection.backoff.pause(seconds))
 
 
 class Member:
@@ -119,43 +50,40 @@ class Member:
 
     Args:
         address: Where the fleet lives: a folder, or a URL of Redis.
-        samples: What it may send.
+        pool: Gives its samples, or None when its client is gone.
         server: Its URL and a one-way mark of the credential.
         run: Name of the run, for people.
     """
 
     def __init__(
-        self,
-        address: str | os.PathLike[str],
-        samples: Samples,
-        server: tuple[str, str],
-        run: str | None = None,
+        self, address: str, pool: Callable[[], SamplePool | None], server: tuple[str, str], run: str
     ) -> None:
-        self._address, self._samples, self._server = address, samples, server
-        self.store, self.group = open_store(address), ""
+        self._address, self._pool, self._server = address, pool, server
+        self.store = open_store(address)
         self.ledger = SharedLedger(self)
-        self._run = run or os.path.basename(sys.argv[0]) or "python"
-        self._limits: Amounts = {}
-        self._texts = {"base_url": server[0]}
+        self._run = run
+        self._prices: dict[str, Any] = {}
         self._begin()
         forks.register(self)
 
     def _begin(self) -> None:
         """Set what belongs to one process and one life in the store."""
-        self.id = f"{socket.gethostname()}:{os.getpid()}/{next(_numbers)}"
-        self._lock = threading.Lock()
-        self._wake = threading.Event()
+        self.group = ""
+        host, process = socket.gethostname(), os.getpid()
+        # A restarted container has the host name and process id of the one before it.
+        self.id = f"{host}:{process}/{secrets.token_hex(4)}"
+        self._who = {"host": host, "process": process, "run": self._run, "version": __version__}
+        self._lock, self._wake = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._born = time.monotonic()
-        self._grant: Grant | None = None
-        self._granted = self._learned = self._pause_until = 0.0
-        self._cap = self._accepted = self._refused = self._level = 0
+        self._plan, self._members = Plan(), 1
+        self._renewed = self._pause_until = 0.0
+        self._cap = self._accepted = self._refused = self._held = 0
         self._less = 0  # permits given up since the store went away, because of refusals
-        self._refusal = self._down = self._ended = self._asleep = False
-        self._relaxed = True
+        self._new = self._changed = True
+        self._down = self._ended = self._asleep = False
+        self._refusal, self._told = -1, 0.0
         self._warned = float("-inf")
-        self._rate = (0, self._born, 0.0)
-        self._waiting = ("idle", self._born)
+        self._rate, self._waiting = (0, time.monotonic(), 0.0), ("idle", time.monotonic())
 
     # -- the life of a member --------------------------------------------------------------
 
@@ -165,26 +93,19 @@ class Member:
         Raises:
             ConfigurationError: The store cannot be used; unless `strict`, the member tries on.
         """
-        try:
-            self.sync()
-            if (found := self.store.look(self.group)) is not None and "prices" in found.texts:
-                self.ledger.prices = Prices(**orjson.loads(found.texts["prices"]))
-        except (ConfigurationError, StoreUnreachableError) as error:
-            if strict:
-                raise ConfigurationError(str(error)) from None
-            self._failed(error)
+        self.sync(strict=strict)
         self._start()
 
     def share(self, ledger: Ledger) -> SharedLedger:
         """Add the budget and the prices of a client to its fleet's; the ledger to use instead."""
-        self._limits = attrs.asdict(ledger.budget, filter=lambda _, value: value is not None)
+        limits = attrs.asdict(ledger.budget, filter=lambda _, value: value is not None)
+        limits = {kind: min(most, LARGEST) for kind, most in limits.items()}
+        with self._lock:  # else the reply to an earlier report could take it away again
+            self.ledger.limits = {**self.ledger.limits, **limits}
         if ledger.prices is not None:
             self.ledger.prices = ledger.prices
-            self._texts["prices"] = orjson.dumps(attrs.asdict(ledger.prices)).decode()
-        try:
-            self.sync()
-        except StoreUnreachableError as error:
-            self._failed(error)
+            self._prices = attrs.asdict(ledger.prices)
+        self.sync()
         return self.ledger
 
     def leave(self) -> None:
@@ -194,8 +115,7 @@ class Member:
             self._ended = True
             try:
                 if not self.is_cut_off:
-                    self._synchronise()
-                    self.store.leave(self.group, self.id)
+                    self.store.report(self.group, self._report(None) | {"ttl": 0})
             except (StoreUnreachableError, ConfigurationError):
                 log.debug("the store was away when %s left", self.id)
             finally:
@@ -208,8 +128,6 @@ class Member:
 
     def after_fork(self) -> None:
         """Forget the parent's life: a child is a member of its own, once it samples."""
-        # Not closed: connection and lock belong to a thread of the parent.
-        _inherited.append(self.store)
         self.store, ended = open_store(self._address), self._ended
         self.ledger.reset()
         self._begin()
@@ -218,11 +136,21 @@ class Member:
     @property
     def is_cut_off(self) -> bool:
         """Whether the store did not answer when it was last asked."""
-        return self._down or self._grant is None
+        return self._down or self._new
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it has not asked its store for anything yet, as a forked child."""
+        return self._new and not self._down
+
+    def enter(self) -> None:
+        """Make a forked child a member, before it uses anything of the budget."""
+        _ = self.value
+        self.sync()
 
     def _start(self) -> None:
-        name, given = "tinker-ext-fleet", (weakref.ref(self), self._wake)
-        self._thread = threading.Thread(None, _keep_reporting, name, given, daemon=True)
+        given = weakref.ref(self), self._wake
+        self._thread = threading.Thread(None, _keep_reporting, "fleet", given, daemon=True)
         self._thread.start()
 
     # -- what the sampler asks; on its loop, without waiting ----------------------------------
@@ -238,138 +166,126 @@ class Member:
     def accepted(self, *, in_flight: int) -> None:
         """Note that the server took a request while `in_flight` were under way."""
         self._accepted += 1
-        if self._relaxed and in_flight >= self._cap:
-            self._relaxed = False
-            self._wake.set()
 
     def refused(self, *, started: float, pause: float = 0.0, full: bool = True) -> None:
         """Note a refusal, as the sampler's own limit does."""
         self._refused += 1
-        if full and started > self._learned and not self._refusal:
-            self._level, self._refusal = self._samples.counts().held, True
+        if full and self._refusal < 0 and (pool := self._pool()) is not None:
+            self._held, self._refusal = pool.accepted, self._plan.number
+            self._wake.set()
         if full and self._down:
             self._less += 1
             self._cap = max(1, self._cap - 1)
         self._pause_until = max(self._pause_until, time.monotonic() + pause)
-        self._wake.set()
 
     async def after_refusal(self, backoff: SharedBackoff) -> None:
         """Wait until a refused request may be sent again: after the pause, with a permit."""
         await backoff.wait()
-        while self._samples.active() >= self._cap:
+        while (pool := self._pool()) is not None and pool.active >= self._cap:
             await asyncio.sleep(0.02 + 0.03 * random.random())
             await backoff.wait()
 
     # -- reporting; on the thread ----------------------------------------------------------
 
-    def sync(self) -> None:
-        """Report, take what is granted, and plan for everybody when it is this member's turn."""
+    def sync(self, *, strict: bool = False) -> None:
+        """Report, and take what is granted; go on without the store unless `strict`."""
         with self._lock:
-            if not self._ended:
-                self._synchronise()
+            pool = self._pool()
+            if self._ended or pool is None:
+                return
+            try:
+                self._exchange(pool)
+            except (StoreUnreachableError, ConfigurationError) as error:
+                if strict:
+                    raise ConfigurationError(str(error)) from None
+                self._failed(error)
 
-    def _synchronise(self) -> None:
-        if not self.group:
-            group = group_name(self.store.open(), *self._server)
-            self._check_versions(self.store.look(group))
-            self.group = group
-        refusal = self._refusal
-        got = self.store.sync(self.group, self._report())
-        self._refusal &= not refusal
-        self.ledger.balance(got)
-        if got.turn:
-            self._plan(got.turn)
-        now = time.monotonic()
-        if self._grant is None or got.numbers["round"] != self._grant.numbers["round"]:
-            self._learned = now
+    def _exchange(self, pool: SamplePool) -> None:
+        if not self.group or self._down:
+            self._enter()
+        refusal = self._refusal >= 0
+        try:
+            reply = self.store.report(self.group, self._report(pool))
+        except StoreLostError:
+            self._enter()
+            reply = self.store.report(self.group, self._report(pool))
+        now, plan, share, state, self._members = reply
+        with self.store.reading():
+            self.ledger.learn(state, self._members)
+        self._told = min(self._told or now, now) if refusal else 0.0
+        if refusal and plan.made >= self._told:
+            self._refusal = -1  # a plan was made of it
+        self._renewed = time.monotonic()
         if self._down:
-            log.info("The store of the fleet answers again; %d members.", got.members)
-        self._grant, self._granted, self._down, self._less = got, now, False, 0
-        self._set(got.cap)
-        if got.pause > 0.01:
-            self._samples.pause(got.pause)
+            log.info("The store of the fleet answers again; %d members.", self._members)
+        self._plan, self._new, self._down, self._less = plan, False, False, 0
+        if share is not None:
+            self._set(share)
+        if plan.pause > now + 0.01 and pool.in_flight + pool.queued:
+            # On the loop: the first one to ask for the shared pause makes it there.
+            server, seconds = pool.server, plan.pause - now
+            server.runtime.call(lambda: server.connection.backoff.pause(seconds))
 
-    def _check_versions(self, record: FleetRecord | None) -> None:
-        """Refuse to join members of another version, which would plan by other rules."""
-        for member in record.members if record else ():
+    def _enter(self) -> None:
+        """Find the fleet, and refuse members of another version, which plan by other rules."""
+        self.store.open()
+        group = self.store.group_of(*self._server)
+        for member in self.store.look(group).members:
             theirs = str(member.get("version"))
             if theirs.split(".")[:2] != __version__.split(".")[:2]:
                 raise ConfigurationError(
                     f"The fleet at {self.store.place} is in use by tinker-ext {theirs} "
                     f"({member['id']}) and this is {__version__}. {ONE_VERSION}"
                 )
+        self.group = group
 
-    def _report(self) -> dict[str, Any]:
-        now, grant, counts = time.monotonic(), self._grant, self._samples.counts()
-        demand = min(counts.some, counts.most)
-        self._relaxed = demand < self._cap
+    def _report(self, pool: SamplePool | None) -> dict[str, Any]:
+        return {
+            "new": self._new,
+            "ttl": lease_seconds(self._members),
+            "every": plan_seconds(self._members),
+            "urgent": self._refusal >= 0 or self._new,
+            "base_url": self._server[0],
+            "said": self._said(pool) if pool else {},
+            "prices": self._prices,
+            **self.ledger.told(),
+        }
+
+    def _said(self, pool: SamplePool) -> dict[str, Any]:
+        """What a plan needs to know (`Row`), and what people want to see."""
+        now, demand = time.monotonic(), min(pool.in_flight + pool.queued, self._most(pool))
         pause = max(0.0, self._pause_until - now)
-        waiting = "server" if counts.in_flight else "idle"
-        if pause or (grant is not None and grant.pause > 0.05):
-            waiting = "pause"
-        elif demand > self._cap:
-            waiting = "permits"
+        waiting = "permits" if demand > self._cap else "server" if pool.in_flight else "idle"
+        waiting = "pause" if pause else waiting
         if waiting != self._waiting[0]:
             self._waiting = (waiting, now)
-        count, since, rate = self._rate
+        count, since, _ = self._rate
         if now - since >= 2.0:
-            rate = (self._accepted - count) / (now - since)
-            self._rate = (self._accepted, now, rate)
-        members = grant.members if grant is not None else 1
-        facts = {
-            **counts._asdict(),
-            "host": socket.gethostname(),
-            "process": os.getpid(),
-            "run": self._run,
-            "version": __version__,
-            "demand": demand,
+            self._rate = (self._accepted, now, (self._accepted - count) / (now - since))
+        return {
+            **self._who,
             "cap": self._cap,
-            "round": grant.numbers["round"] if grant is not None else 0,
+            "active": pool.active,
+            "demand": demand,
+            "held": pool.accepted if self._refusal < 0 else self._held,
+            "accepted": self._accepted,
             "refusal": self._refusal,
-            "level": self._level,
+            "pause": pause,
+            "window": self._plan.size,
+            "queued": pool.queued + len(pool.refused),
+            "refused": self._refused,
+            "rate": round(self._rate[2], 3),
             "waiting": waiting,
             "waiting_seconds": round(now - self._waiting[1], 3),
-            "accepted": self._accepted,
-            "refused": self._refused,
-            "rate": round(rate, 3),
-            "uptime": round(now - self._born, 3),
         }
-        return {
-            "id": self.id,
-            "active": counts.active,
-            "claim": self._cap if grant is not None else None,
-            # For a store that lost its own.
-            "window": grant.numbers["window"] if grant is not None else FIRST_WINDOW,
-            "ttl": lease_seconds(members),
-            "every": plan_seconds(members),
-            "urgent": self._refusal or grant is None,
-            "pause": pause,
-            "limits": self._limits,
-            "texts": self._texts,
-            "facts": orjson.dumps(facts).decode(),
-        }
-
-    def _plan(self, turn: int) -> None:
-        record = self.store.look(self.group, sweep=True)
-        if record is None:
-            return
-        # Of what a store has lost, the members know the size only; it was not refused.
-        begin = {"size": record.numbers["window"], "phase": "hold" if self._grant else "grow"}
-        window = Window(**(orjson.loads(record.texts.get("plan", "{}")) or begin))
-        told = [field.name for field in attrs.fields(Row)]
-        rows = [Row(**{name: member[name] for name in told}) for member in record.members]
-        most = sum(member["most"] for member in record.members)
-        targets = plan(window, rows, record.now, record.pause, max(1, most))
-        changed = {row.id: targets[row.id] for row in rows if targets[row.id] != row.target}
-        self.store.settle(self.group, turn, attrs.asdict(window), changed)
 
     def _failed(self, error: Exception) -> None:
         """Go on without the store: with the last lease, then with a careful share."""
-        now, grant, self._down = time.monotonic(), self._grant, True
-        if grant is None:
+        now, self._down = time.monotonic(), True
+        share = CAUTION * self._plan.size / self._members
+        if self._new:
             self._set(1)
-        elif now - self._granted > lease_seconds(grant.members):
-            share = CAUTION * grant.numbers["window"] / grant.members
+        elif now - self._renewed > lease_seconds(self._members):
             # Less than one permit each: all of them now and then instead of some of them always.
             some = int(random.random() < share)
             self._set(max(1, int(share) - self._less) if share >= 1 else some)
@@ -378,44 +294,44 @@ class Member:
             text = "The store of the fleet does not answer (%s); going on with %d permits until it "
             log.warning(text + "does.", error, self._cap)
 
+    def _most(self, pool: SamplePool) -> int:
+        most, dialect = pool.server.config.sample_concurrency, pool.server.dialect
+        return min(most, dialect.config.sample_max_concurrent_requests) if dialect else most
+
     def _set(self, cap: int) -> None:
-        before, self._cap = self._cap, cap
-        if cap > before and self._samples.counts().queued:
-            self._samples.changed()
+        if (pool := self._pool()) is not None:
+            before, self._cap = self._cap, min(cap, self._most(pool))
+            self._changed = self._cap != before
+            if self._cap > before and pool.queued:
+                pool.server.runtime.call(pool.limit_changed)
 
     def _next(self) -> float:
         """Seconds until the next report."""
-        grant, counts = self._grant, self._samples.counts()
-        usual = sync_seconds(grant.members if grant is not None else 1)
+        pool, usual = self._pool(), sync_seconds(self._members)
         if self._down:
             usual = 1.0
-        elif not counts.some:
+        elif pool is None or not pool.in_flight + pool.queued:
             usual = max(usual, IDLE_SECONDS)
-        elif grant is not None and (
-            grant.numbers["growing"] or grant.cap < grant.target or counts.active > grant.cap
-        ):
-            # Permits change hands: who waits for them and who gives them back are quick.
+        elif self._changed:
+            usual = QUICK_SECONDS  # the next plan is made of what became of the permits
+        elif self._plan.phase == "grow" or pool.active > self._cap:
             usual = max(QUICK_SECONDS, usual / 3)
         return usual * (0.8 + 0.4 * random.random())
 
 
 def _keep_reporting(reference: weakref.ref[Member], wake: threading.Event) -> None:
     """Report until the member ends or is forgotten."""
-    wait, last = 0.0, 0.0
+    wait = 0.0
     while True:
-        woken = wake.wait(wait)
-        time.sleep(max(0.0, last + QUICK_SECONDS / 2 - time.monotonic()))
+        wake.wait(max(0.0, wait - QUICK_SECONDS))
+        time.sleep(min(wait, QUICK_SECONDS))
         wake.clear()
         member = reference()
         if member is None or member._ended:
             return
         try:
             member.sync()
-        except (StoreUnreachableError, ConfigurationError) as error:
-            member._failed(error)
         except Exception:
             log.exception("A report to the fleet failed.")
-        wait, last = member._next(), time.monotonic()
-        if woken:
-            wait = min(wait, QUICK_SECONDS)
+        wait = member._next()
         del member

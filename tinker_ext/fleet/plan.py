@@ -1,8 +1,8 @@
 """How one limit is divided: the size of the shared window, and how many permits each member gets.
 
-Pure decisions without a store or a clock, so that the simulation runs exactly this code. `grant`
-decides one report. Whoever reports first after a plan has run out makes the next one (`plan`), for
-everybody. The window moves through these phases:
+Pure decisions without a store or a clock, so that the simulation runs exactly this code. Whoever
+reports first after a plan has run out makes the next one, for everybody. The window moves through
+these phases:
 
 ====== ======================================== ===================================================
 phase  meaning                                  ends with
@@ -21,20 +21,18 @@ busy members count there, and would say more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from heapq import nsmallest
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 FIRST_WINDOW = 64  # a single process starts there too
 GROWTH = 0.35
+FULL = 0.85  # part of the window that is under way when it says something
 LARGEST_STEP = 0.25
-PRECISION = 0.02
+PRECISION = 0.01
 SETTLE_SECONDS = 1.0
 HOLD_SECONDS = 30.0
-LONGEST_HOLD_SECONDS = 600.0
-MAX_PLAN_SECONDS = 2.0
-MAX_SYNC_SECONDS = 3.0
+MAX_PLAN_SECONDS = 1.0
 LONGEST_PAUSE = 60.0  # a longer one is told again by who was asked for it
 RECOVERY_SECONDS = 3.0
 """After the return of a store nobody gets more than it had, until everybody has reported."""
@@ -47,7 +45,7 @@ def plan_seconds(members: int) -> float:
 
 def sync_seconds(members: int) -> float:
     """Time between the reports of one member, so that all together stay light for the store."""
-    return min(MAX_SYNC_SECONDS, max(0.25, members * 0.01))
+    return min(3.0, max(0.25, members * 0.02))
 
 
 def lease_seconds(members: int) -> float:
@@ -55,14 +53,9 @@ def lease_seconds(members: int) -> float:
     return max(5.0, 2.8 * sync_seconds(members))
 
 
-def quantum_seconds(members: int, level: int) -> float:
-    """Time a member keeps a permit above the level that all have; each change idles it briefly."""
-    return max(5.0, 10 * sync_seconds(members)) * (2 if level else 1)
-
-
 @attrs.define
-class Window:
-    """The shared limit and what is known about it. Times are those of the store."""
+class Plan:
+    """What applies to all members. Times are those of the store."""
 
     size: float = FIRST_WINDOW  # permits of all members together
     phase: str = "grow"
@@ -71,149 +64,129 @@ class Window:
     taken: int = 0  # requests accepted from all members when the size changed last
     step: float = PRECISION  # next increase, as a part of the size
     since: float = 0.0  # when size or phase changed last
-    hold: float = HOLD_SECONDS  # before the next probe
-    round: int = 0  # counts the cuts; refusals from before the last one tell nothing new
-    changes: float = 0.0  # uneven permits that are to change hands, as a running sum
-    service: dict[str, float] = attrs.field(factory=dict)  # permit-seconds of each hungry member
-    planned: float = 0.0  # when the last plan was made
+    shift: float = 0.0  # from which member on there is one permit more, where they do not divide
+    pause: float = 0.0  # until when nobody sends
+    recovery: float = 0.0  # until when nobody gets more than it has
+    made: float = 0.0
+    number: int = 0
+    cut: int = 0  # number of the last plan that heard of a refusal
 
 
 @attrs.frozen
 class Row:
-    """What a member said last, as far as a plan needs it, and what the last plan gave it."""
+    """What a member said last, and when."""
 
     id: str
-    target: int = 0
+    seen: float = 0.0
+    plan: int = 0  # number of the plan that it read then
+    cap: int = 0  # permits it had before it read it
     active: int = 0  # requests sent or being sent; a refused one that waits is not among them
     demand: int = 0  # the same and all that wait
-    held: int = 0  # requests the server has accepted and not finished
-    cap: int = 0  # permits it has now
+    held: int = 0  # requests the server has accepted and not finished; at a refusal, just then
     accepted: int = 0  # requests the server took from it so far
-    refusal: bool = False  # whether a request was refused since its last report
-    round: int = 0  # the round it knew of then
-    level: int = 0  # requests the server held for it when the first one was refused
+    refusal: int = -1  # number of the plan in force when a request was refused since the last one
+    pause: float = 0.0  # seconds for which the server asked it to wait
+    window: float = FIRST_WINDOW  # the last size it knew of
 
 
-def grant(
-    window: int, old: int | None, others: int, leased: int, claim: int | None, recovering: bool
-) -> tuple[int, int]:
-    """Decide one report; the Redis store says the same in Lua.
-
-    Args:
-        window: Permits of all members.
-        old: The target of this member, None when the store does not know it.
-        others: How many other members there are.
-        leased: Permits leased to them.
-        claim: Permits it has, None when it is new.
-        recovering: Whether some members of a store that was away may not have reported yet.
-
-    Returns:
-        Its permits, and its target: what it gets when others have given theirs back.
-    """
-    target = old if old is not None else window // (others + 1) if claim is None else claim
-    cap = min(target, window - leased)
-    return max(0, min(cap, claim or 0) if recovering else cap), target
-
-
-def is_due(planned_for: float, now: float, every: float, *, urgent: bool) -> bool:
-    """Whether whoever reports now makes the next plan."""
-    # Newcomers and refusals do not wait for it, but many of them share one. What lies further
-    # ahead was written before the clock was set back.
-    return not 0 < planned_for - now - (0.75 * every if urgent else 0.0) <= every
-
-
-def plan(window: Window, rows: Sequence[Row], now: float, pause: float, cap: int) -> dict[str, int]:
-    """Move the window and divide it; changes `window` in place.
+def make_plan(
+    last: Plan | None, rows: Sequence[Row], shares: Mapping[str, int], now: float, number: int
+) -> tuple[Plan, dict[str, int]]:
+    """Move the window and divide it among all living members.
 
     Args:
-        window: The shared limit.
-        rows: All living members.
+        last: The plan before, None when the store has not got one.
+        rows: What each of them said.
+        shares: Permits that the plan before gave to each.
         now: Time of the store.
-        pause: Seconds for which nobody sends, because the server asked for it.
-        cap: Most permits that all members together allow.
+        number: Of this plan.
 
     Returns:
-        Permits by member.
+        The plan, and the permits of each.
     """
-    # What lies further ahead was written before the clock was set back.
-    window.since = min(window.since or now, now + LONGEST_PAUSE)
-    if now - window.planned > 2 * MAX_PLAN_SECONDS:
-        window.since = max(window.since, now)  # nobody looked meanwhile
-    before, accepted = window.size, sum(row.accepted for row in rows)
-    window.taken = min(window.taken, accepted)  # who left took its count along
-    _move(window, rows, now, pause, accepted)
-    window.size = float(max(1, min(round(window.size), cap)))
-    if window.size != before:
-        window.taken = accepted
-    targets = _divide(window, rows, now)
-    window.planned = now
-    return targets
+    working = [row for row in rows if row.cap]
+    # Of what a store has lost, the members know the size only; it was not refused.
+    known = max((row.window for row in working), default=FIRST_WINDOW)
+    plan = last or Plan(known, "hold" if working else "grow")
+    # Times that lie further ahead were written before the clock was set back.
+    latest, away = now + LONGEST_PAUSE, now - plan.made > 4.0
+    until = max([plan.pause, *(min(row.seen, now) + row.pause for row in rows)])
+    plan.pause = min(latest, until) if until > now else 0.0
+    plan.since = now if away else min(plan.since, latest)  # nobody looked meanwhile
+    plan.recovery = min(plan.recovery, now + RECOVERY_SECONDS)
+    if working and (away or any(row.id not in shares for row in working)):
+        plan.recovery = now + RECOVERY_SECONDS
+    _move(plan, rows, now, number)
+    targets = _divide(plan, rows, now - plan.made)
+    # Who has not read the last plan may use what it had; what is under way keeps its permit.
+    has = {
+        row.id: shares[row.id]
+        if row.id in shares and row.plan == plan.number
+        else max(row.cap, shares.get(row.id, 0))
+        for row in rows
+    }
+    free = int(plan.size) - sum(max(has[row.id], row.active) for row in rows)
+    for row in sorted(rows, key=lambda row: has[row.id]):
+        more = max(0, min(targets[row.id] - has[row.id], free)) if now >= plan.recovery else 0
+        if free < 0:  # while others have too much under way, what is not in use stays so
+            more = max(free, min(0, row.active - has[row.id]))
+        targets[row.id] = min(targets[row.id], has[row.id] + more)
+        free -= more
+    plan.made, plan.number = now, number
+    return plan, targets
 
 
-def _move(window: Window, rows: Sequence[Row], now: float, pause: float, accepted: int) -> None:
-    before = window.size
-    news = [row.refusal and row.round == window.round for row in rows]
-    if any(news):
-        taken = sum(row.level if new else row.held for row, new in zip(rows, news, strict=True))
-        # Requests from before the last cut may still fill the server: that says nothing new.
-        if window.since <= now and taken <= before:
-            _cut(window, float(taken))
-            window.round += 1
-            window.since = now + pause
-        return
+def _move(plan: Plan, rows: Sequence[Row], now: float, number: int) -> None:
+    size, pause = plan.size, max(0.0, plan.pause - now)
     active, held = sum(row.active for row in rows), sum(row.held for row in rows)
+    accepted = sum(row.accepted for row in rows)
+    plan.taken = min(plan.taken, accepted)  # who left took its count along
+    quiet, full = now - plan.since, FULL * int(size)
+    if any(row.refusal >= plan.cut for row in rows):
+        plan.cut = number
+        # Requests from before the last cut may still fill the server: that says nothing new.
+        if quiet >= 0 and max(active, held) <= size:
+            least = {"grow": 0.8 * plan.low, "search": 0.9 * plan.low, "hold": 0.7 * size}[
+                plan.phase
+            ]
+            plan.size = plan.low = min(size - max(1.0, PRECISION * size), max(held, least))
+            plan.phase = "hold" if plan.phase == "hold" else "search"
+            plan.high, plan.since = size, now + pause
+            plan.step = min(LARGEST_STEP, max(PRECISION, (size / plan.size - 1) / 4))
     # Permits that nobody needs say nothing about the server, and neither does a pause.
-    if pause > 0 or active < 0.85 * min(before, sum(max(row.cap, row.active) for row in rows)):
-        window.since = max(window.since, now + pause)
-        return
+    elif pause > 0 or active < full:
+        plan.since = max(plan.since, now + pause)
     # Nor does what was sent and not answered yet: the server holds it, or has done it all twice.
-    if active < (0.95 if window.phase == "grow" else 0.75) * int(before):
+    elif held < full and accepted - plan.taken < 2 * size:
         return
-    if held < 0.95 * int(before) and accepted - window.taken < 2 * before:
-        return
-    quiet = now - window.since
-    if window.phase == "grow":
+    elif plan.phase == "grow":
         # Large fleets plan less often, and double at most.
         often = plan_seconds(len(rows)) / plan_seconds(1)
-        window.size, window.low = before * min(2.0, (1 + GROWTH) ** often), before
-    elif window.phase == "search" and quiet >= SETTLE_SECONDS:
-        window.low, window.since, more = before, now, window.step * before
-        if window.high:
-            more = min(more, (window.high - before) / 2)
-            if more < max(1.0, 0.75 * PRECISION * before):
-                window.phase = "hold"
-                return
-        window.size = before + max(1.0, more)
-        window.step = min(LARGEST_STEP, 2 * window.step)
-    elif window.phase == "hold" and quiet >= window.hold:
-        window.phase, window.low, window.high, window.since = "search", before, 0.0, now
-        window.size, window.step = before + max(1.0, PRECISION * before), 2 * PRECISION
-        # Counts while it fails; any success ends the series.
-        window.hold = min(LONGEST_HOLD_SECONDS, 2 * window.hold)
+        plan.low, plan.size = size, size * min(2.0, (1 + GROWTH) ** often)
+    elif quiet >= (SETTLE_SECONDS if plan.phase == "search" else HOLD_SECONDS):
+        if plan.phase == "hold":
+            plan.phase, plan.high, plan.step = "search", 0.0, PRECISION
+        more = max(1.0, plan.step * size)
+        if plan.high:
+            more = min(more, (plan.high - size) / 2)
+        plan.since, plan.low, plan.step = now, size, min(LARGEST_STEP, 2 * plan.step)
+        if more >= max(1.0, 0.75 * PRECISION * size):
+            plan.size += more
+        else:
+            plan.phase = "hold"
+    plan.size = float(max(1, round(plan.size)))
+    if plan.size != size:
+        plan.taken = accepted
 
 
-def _cut(window: Window, taken: float) -> None:
-    size, least = window.size, 0.7 * window.size
-    if window.phase == "grow":
-        window.phase, least = "search", 0.8 * window.low
-    elif window.phase == "search":
-        if window.step > 2 * PRECISION:
-            window.hold = HOLD_SECONDS
-        least = window.low
-    less = max(1.0, size - max(1.0, PRECISION * size))
-    window.high, window.step = size, PRECISION
-    window.size = window.low = min(less, max(taken, least))
-
-
-def _divide(window: Window, rows: Sequence[Row], now: float) -> dict[str, int]:
+def _divide(plan: Plan, rows: Sequence[Row], passed: float) -> dict[str, int]:
     """Give everybody what it needs, and equal parts where that is more than there is."""
-    total, count = int(window.size), len(rows)
+    total, count = int(plan.size), max(1, len(rows))
     # With plenty, an idle member keeps a permit at hand for its next request.
     least = 1 if total >= 4 * count else 0
     wanted = {row.id: max(least, row.demand) for row in rows}
     spare = total - sum(wanted.values())
     if spare >= 0:
-        window.service.clear()
         return {name: need + spare // count for name, need in wanted.items()}
     level, left, behind = 0, total, count
     for need in sorted(wanted.values()):
@@ -223,21 +196,12 @@ def _divide(window: Window, rows: Sequence[Row], now: float) -> dict[str, int]:
         left -= need
         behind -= 1
     targets = {name: min(need, level) for name, need in wanted.items()}
+    hungry = sorted(name for name, need in wanted.items() if need > level)
     extra = total - sum(targets.values())
-    hungry = [row for row in rows if wanted[row.id] > level]
-    passed = max(0.0, now - window.planned) if window.planned else 0.0
-    # Who had less gets the next permit that is over. A newcomer starts where the poorest is: it has
-    # no claim on what was given before it came.
-    before, start = window.service, min(window.service.values(), default=0.0)
-    service = window.service = {
-        row.id: before.get(row.id, start) - start + max(row.cap, row.active) * passed
-        for row in hungry
-    }
-    window.changes += extra * passed / quantum_seconds(count, level)
-    change, window.changes = int(window.changes), window.changes % 1.0
-    had = [row.id for row in hungry if row.target > level]
-    keep = nsmallest(min(extra, max(0, len(had) - change)), had, key=service.__getitem__)
-    rest = service.keys() - set(keep)
-    for name in (*keep, *nsmallest(extra - len(keep), sorted(rest), key=service.__getitem__)):
-        targets[name] += 1
+    # What is over goes round, one member at a time; each change idles a permit briefly.
+    tenure = max(10.0, 20 * sync_seconds(count)) if level else max(5.0, 40 * sync_seconds(count))
+    plan.shift += max(0.0, passed) / tenure * min(extra, len(hungry) - extra)
+    plan.shift %= len(hungry)
+    for place in range(extra):
+        targets[hungry[(int(plan.shift) + place) % len(hungry)]] += 1
     return targets

@@ -1,34 +1,39 @@
-"""What a fleet keeps in its store, the steps that change it, and which store an address means.
+"""What a fleet keeps in its store, and the steps that change it.
 
-Of each fleet a store has `numbers` and `texts` that belong to all, `members` by id, and `spend` by
-kind and id. Every step is atomic and in the store's own time; `sqlite` says the steps in Python,
-`redis` in Lua. Those of daily work, `sync` and `take`, look at one member only.
+Of each fleet a store has `members`, their `shares` and their `spend` by id, and the `state` of all:
+the plan, whose turn it is to make the next, and the budget, its `limits` and what is `taken` of it,
+also what members knew to be taken in a store that was `lost`.
+Every step is atomic and in the store's own time; `sqlite` says the steps in Python, `redis` in Lua:
+
+====== ============================================================================================
+report renew a lease, tell what is set aside of the budget, read what applies; or leave, with ttl 0
+take   set aside more of the budget, unless it would be exceeded
+look   read everything
+settle write a plan, unless a later one was begun
+====== ============================================================================================
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-from urllib.parse import quote, urlsplit, urlunsplit
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import attrs
-import orjson
 
 from tinker_ext._version import __version__
 from tinker_ext.errors import ConfigurationError
+from tinker_ext.fleet.plan import Plan, Row, make_plan
 
-LAYOUT = 1
+LAYOUT = 3
 """Number of what is written into a store; changed when another version could misread it."""
 
 KINDS = ("tokens", "train", "prefill", "sample", "cost")
 """What a budget may limit."""
 
 ONE_VERSION = "Run one version in all processes, or give this run a place of its own."
-NOTHING = dict.fromkeys(KINDS, 0.0)
 Amounts = Mapping[str, float]
 
 
@@ -36,42 +41,27 @@ class StoreUnreachableError(Exception):
     """The store did not answer; users of a running client see a warning instead."""
 
 
-@attrs.frozen
-class Shared:
-    """The numbers of all members: `window`, `round`, and by kind `limit …` and `taken …`."""
-
-    now: float  # time of the store
-    numbers: Mapping[str, float]
-
-    @property
-    def pause(self) -> float:
-        """Seconds for which nobody sends."""
-        return max(0.0, self.numbers.get("pause", 0.0) - self.now)
-
-    def amounts(self, what: str) -> dict[str, float]:
-        """By kind, the `limit` of the fleet's budget, or what was `taken` of it."""
-        found = ((kind, self.numbers.get(f"{what} {kind}")) for kind in KINDS)
-        return {kind: amount for kind, amount in found if amount is not None}
+class StoreLostError(StoreUnreachableError):
+    """The store is there without what it held, or another is in its place: enter it anew."""
 
 
-@attrs.frozen
-class Grant(Shared):
+class Reply(NamedTuple):
     """What a member may do until its lease ends."""
 
-    known: bool  # whether the store knew the member
-    cap: int  # permits
-    target: int  # permits it will have when others have given theirs back
-    turn: int  # number of the plan this member is to make now; 0 when it is not its turn
+    now: float  # time of the store
+    plan: Plan
+    share: int | None  # its permits by that plan; None when it was not there yet
+    state: Mapping[str, Any]
     members: int
 
 
-@attrs.frozen
-class FleetRecord(Shared):
+class FleetRecord(NamedTuple):
     """Everything a store knows about one server and credential."""
 
-    group: str  # salted hash of both
-    texts: Mapping[str, str]  # `base_url`; `prices` of who brought some; the last `plan`
-    members: tuple[dict[str, Any], ...]  # facts, lease and `age` of who is alive
+    now: float
+    state: Mapping[str, Any]
+    members: tuple[dict[str, Any], ...]  # what those alive said, and when
+    shares: Mapping[str, int]
     spend: Mapping[str, Amounts]  # what each member, living or not, has used or set aside
 
 
@@ -79,67 +69,58 @@ class Store:
     """A place that all members of a fleet reach; `place` is its address without a password."""
 
     place: str
-
-    def open(self) -> bytes:
-        """Connect, check the layout, and return the salt of this store.
-
-        Raises:
-            ConfigurationError: It cannot be used; says why and what to do.
-        """
-        raise NotImplementedError
-
-    def groups(self) -> list[str]:
-        """All fleets in this store."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """End the connection."""
+    salt = ""
+    """Known after `open`, which writes it into a store that has lost its own."""
 
     def run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
         """Take one atomic step, or raise `StoreUnreachableError`."""
         raise NotImplementedError
 
-    def sync(self, group: str, report: Mapping[str, Any]) -> Grant:
-        """Renew a lease, add a budget to that of all, and read what applies to all."""
-        return Grant(*self.run("sync", group, report))
+    def close(self) -> None:
+        """End the connections."""
 
-    def look(self, group: str, *, sweep: bool = False) -> FleetRecord | None:
-        """Read everything; with `sweep`, first forget members whose lease ended."""
-        now, numbers, texts, rows, spent = self.run("look", group, {"sweep": sweep})
-        members = tuple(
-            {**orjson.loads(row.pop("facts")), **row, "id": name, "age": now - row["seen"]}
-            for name, row in sorted(rows.items())
-            if row["expires"] > now
-        )
-        spend: dict[str, dict[str, float]] = {}
-        for name, amount in spent.items():
-            kind, _, member = name.partition(" ")
-            spend.setdefault(member, dict(NOTHING))[kind] = amount
-        return FleetRecord(now, numbers, group, texts, members, spend) if numbers else None
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Make what another program wrote into the store a `StoreUnreachableError`."""
+        try:
+            yield
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise StoreUnreachableError(
+                f"{self.place}: what it holds is damaged ({error!r}); delete it when no fleet "
+                "uses it, or give another place"
+            ) from error
 
-    def settle(
-        self, group: str, turn: int, window: Mapping[str, Any], targets: Mapping[str, int]
-    ) -> None:
-        """Write a plan, unless a later one was begun."""
-        growing = int(window.get("phase") == "grow")
-        numbers = {"window": window["size"], "round": window["round"], "growing": growing}
-        given = {"turn": turn, "numbers": numbers, "plan": orjson.dumps(window).decode()}
-        self.run("settle", group, {**given, "targets": targets})
+    def report(self, group: str, report: Mapping[str, Any]) -> Reply:
+        """Report, and make the next plan for everybody when it is this member's turn."""
+        with self.reading():
+            now, turn, state, share, members = self.run("report", group, report)
+            plan = read_plan(state)
+            if turn:
+                found = self.look(group)
+                told = attrs.fields_dict(Row).keys()
+                rows = [Row(**{name: each[name] for name in told}) for each in found.members]
+                last = read_plan(found.state)
+                made, shares = make_plan(last, rows, found.shares, found.now, turn)
+                settled = {"turn": turn, "plan": attrs.asdict(made), "shares": shares}
+                if self.run("settle", group, settled):
+                    plan, share = made, shares.get(report["id"])
+            return Reply(now, plan or Plan(), share, state, members)
 
-    def take(
-        self, group: str, member: str, need: Amounts, want: Amounts, *, check: bool
-    ) -> Amounts | None:
-        """Set aside a part of the budget for a member; negative amounts give back.
+    def look(self, group: str) -> FleetRecord:
+        """Read everything."""
+        with self.reading():
+            now, state, rows, shares, spend = self.run("look", group, {})
+            members = tuple(
+                {**row.pop("said"), **row, "id": name}
+                for name, row in sorted(rows.items())
+                if row["expires"] > now
+            )
+            return FleetRecord(now, state, members, shares, spend)
 
-        Returns:
-            What was set aside: `want`, or `need` when the budget has no more, or None.
-        """
-        given = {"id": member, "need": need, "want": want, "check": check}
-        return {"want": want, "need": need}.get(self.run("take", group, given))
-
-    def leave(self, group: str, member: str) -> None:
-        """Give a lease back at once; what the member spent stays."""
-        self.run("leave", group, {"id": member})
+    def group_of(self, base_url: str, fingerprint: str) -> str:
+        """The name of a server and a credential (its one-way mark) here; reveals neither."""
+        text = f"{base_url}\0{fingerprint}".encode()
+        return hmac.new(self.salt.encode(), text, hashlib.sha256).hexdigest()[:24]
 
     def check_layout(self, found: str | None) -> None:
         """Refuse a store that was written by an older or newer version."""
@@ -151,55 +132,6 @@ class Store:
             )
 
 
-def group_name(salt: bytes, base_url: str, fingerprint: str) -> str:
-    """The name of a server and a credential (its one-way mark) in a store; reveals neither."""
-    text = f"{base_url}\0{fingerprint}".encode()
-    return hmac.new(salt, text, hashlib.sha256).hexdigest()[:24]
-
-
-def open_store(address: str | os.PathLike[str]) -> Store:
-    """The store that an address means: a folder, or a URL of Redis. Nothing is connected yet.
-
-    Raises:
-        ConfigurationError: The address is neither, or a package is missing.
-    """
-    text = os.fspath(address)
-    scheme, colon, _ = text.partition("://")
-    if not colon:
-        from tinker_ext.fleet.sqlite import SqliteStore
-
-        return SqliteStore(Path(without_password(text)))
-    if scheme not in ("redis", "rediss", "unix"):
-        raise ConfigurationError(
-            f"A fleet cannot live at {scheme}://…; give a folder, or redis://HOST:PORT/DB."
-        )
-    from tinker_ext.fleet.redis import RedisStore
-
-    return RedisStore(_with_password(text))
-
-
-def without_password(address: str | os.PathLike[str]) -> str:
-    """The address as it may travel to other processes and be shown.
-
-    Example:
-        >>> without_password("redis://user:secret@host:6379/0")
-        'redis://user@host:6379/0'
-    """
-    text = os.fspath(address)
-    if "://" not in text:
-        return str(Path(text).expanduser().absolute())
-    parts = urlsplit(text)
-    user = f"{parts.username}@" if parts.username else ""
-    return urlunsplit(parts._replace(netloc=user + parts.netloc.rpartition("@")[2]))
-
-
-def _with_password(address: str) -> str:
-    """The address with the password this process knows, for one that came without it."""
-    own, password = os.environ.get("TINKER_EXT_FLEET", ""), os.environ.get("REDISCLI_AUTH")
-    parts = urlsplit(address)
-    if parts.password is None and "://" in own and without_password(own) == address:
-        return own
-    if parts.password is not None or not password:
-        return address
-    user, _, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user}:{quote(password, safe='')}@{host}"))
+def read_plan(state: Mapping[str, Any]) -> Plan | None:
+    """The plan in the state of a fleet, None before the first."""
+    return Plan(**state["plan"]) if "plan" in state else None

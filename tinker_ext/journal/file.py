@@ -75,9 +75,6 @@ that may stand there; a name that ends in ? may be missing."""
 def problem(record: Mapping[str, Any]) -> str | None:
     """Say what is wrong with a record.
 
-    Args:
-        record: The JSON object of one line.
-
     Returns:
         The fault, or None. Kinds and fields that are not known are right: a later writer of the
         same version may add some.

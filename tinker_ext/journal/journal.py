@@ -24,15 +24,7 @@ KEPT_CHECKPOINTS: Final = 20
 
 @attrs.frozen
 class TrainedModel:
-    """One model on a server that the run has trained.
-
-    Attributes:
-        session_id: Its session.
-        model_id: The model.
-        number: Its number within the session.
-        first_seq_id: Number of the first request of the run.
-        base_url: The server.
-    """
+    """One model on a server that the run has trained."""
 
     session_id: str
     model_id: str
@@ -43,13 +35,7 @@ class TrainedModel:
 
 @attrs.frozen
 class Checkpoint:
-    """A saved state at the end of a step, from which a run can go on.
-
-    Attributes:
-        path: Where the server keeps it.
-        next_step: The step that comes after it.
-        notes: The user's notes at that time.
-    """
+    """A saved state at the end of a step, from which a run can go on."""
 
     path: str
     next_step: int

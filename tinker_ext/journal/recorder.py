@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
@@ -38,10 +38,6 @@ class Recorder:
     """Records requests in the journal, and answers those that an earlier process has made already.
 
     Writing waits for the disk, so it happens beside the loop.
-
-    Args:
-        server: Where the requests go.
-        journal: Where to write.
     """
 
     def __init__(self, server: Server, journal: Journal) -> None:
@@ -58,10 +54,6 @@ class Recorder:
 
     async def leaving(self, request: NumberedRequest, *, again: bool = False) -> str | None:
         """Record a request before it is sent.
-
-        Args:
-            request: The request.
-            again: Its body was written anew for the other wire.
 
         Returns:
             Its request id when an earlier process saw it accepted: then it is not sent.
@@ -85,18 +77,18 @@ class Recorder:
 
     async def accepted(self, request: NumberedRequest, request_id: str) -> None:
         """Record that the server has a request."""
-        if not self._is_known(request.seq_id):
+        known = self.journal.state.requests.get(request.seq_id)
+        if known is None or known.request_id is None:
             await self._afterwards(self.journal.accepted, request.seq_id, request_id)
 
     async def result(
-        self, request: NumberedRequest, op: Operation[Any, Any], wait: Coroutine[Any, Any, Any]
+        self, request: NumberedRequest, op: Operation[Any, Any], wait: Callable[[], Awaitable[Any]]
     ) -> Any:
         """The result that an earlier process has seen, else the one to wait for and record."""
         known = self._earlier(op, request.seq_id)
         if known is not NOTHING:
-            wait.close()
             return known
-        value = await wait
+        value = await wait()
         await self._afterwards(self.journal.done, request.seq_id, _small(op, value))
         return value
 
@@ -122,10 +114,6 @@ class Recorder:
         if known is None or not known.done or known.value is None or op.result is None:
             return NOTHING
         return results.read_json(op, dict(known.value))
-
-    def _is_known(self, seq_id: int) -> bool:
-        known = self.journal.state.requests.get(seq_id)
-        return known is not None and known.request_id is not None
 
     async def _afterwards(self, fn: Callable[..., Any], *args: Any) -> None:
         """Record what has happened; without that line it is in doubt after a crash."""

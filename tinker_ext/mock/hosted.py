@@ -1,7 +1,8 @@
 """The rules of the hosted service that a client can run into, each with where it is known from.
 
-`Settings.hosted()` and `tinker-ext serve --profile hosted` put all of them in force, so that a
-program which passes there is not refused in production. What nobody has published is not guessed.
+`Settings.of_profile("hosted")` and `tinker-ext serve --profile hosted` put all of them in force, so
+that a program which passes there is not refused in production. What nobody has published is not
+guessed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import attrs
 
 COOKBOOK = "https://github.com/thinking-machines-lab/tinker-cookbook"
+FEEDBACK = "https://github.com/thinking-machines-lab/tinker-feedback"
 SDK = "https://github.com/thinking-machines-lab/tinker/blob/d595dc2"
 
 
@@ -49,21 +51,17 @@ RULES = (
         f"{COOKBOOK}/pull/59 (traceback, 2025-10-30)",
     ),
     Rule(
-        "ttl_floor",
-        "a checkpoint lifetime below one hour (ttl_seconds < 3600) is 400",
-        f"{COOKBOOK}/pull/603 (2026-04-04); the upper bound of ten years is ours",
+        "ttl_range",
+        "a checkpoint lives for one hour to ten years: ttl_seconds below 3600 or above 315360000 "
+        "is 400",
+        f"{COOKBOOK}/pull/603 (2026-04-04) and save_weights_request.py of the official SDK 0.36.0 "
+        '("1 hour (3600) to 10 years")',
     ),
     Rule(
         "session_cap",
-        "about 50 live sessions of one account; the number is as reported, the status (429 with "
-        "Retry-After) is ours",
-        f"{COOKBOOK}/issues/730 (2026-05-21)",
-    ),
-    Rule(
-        "lora_cap",
-        "models beyond those that fit wait as paused_rate_limit, reason "
-        '"concurrent LoRA rate limit hit"; reported of samples, and how many fit is ours',
-        f"{COOKBOOK}/issues/55 (2025-12-11)",
+        "about 50 fine-tuning jobs of one account at once; those beyond are not refused: they "
+        'wait as paused_rate_limit, reason "concurrent LoRA rate limit hit"',
+        f"{COOKBOOK}/issues/730 (the number, 2026-05-21) and /issues/55 (the words, 2025-12-11)",
     ),
     Rule(
         "strict_fields",
@@ -72,8 +70,8 @@ RULES = (
     ),
     Rule(
         "accepted",
-        "a future answers 202, not 200; that what is created answers 201 is as in TuFT 0.2.2",
-        f"{SDK}/tests/test_proto_request_conv.py (the server of the SDK's own tests)",
+        "a future answers 202, not 200",
+        f"{FEEDBACK}/issues/37 (requests to production, 2025-11-27)",
     ),
     Rule(
         "undeclared",
@@ -82,8 +80,7 @@ RULES = (
     ),
 )
 
-SESSIONS = 50
-MODELS = 50
+JOBS = 50
 MOE_RANK = 32
 
 
@@ -93,11 +90,10 @@ def overrides() -> dict[str, Any]:
         "era": "0.36.0",
         "seq": "dedupe",
         "declared": False,
-        "created_statuses": True,
+        "future_status": 202,
         "load_first": True,
         "taken_names": True,
         "moe_rank_limit": MOE_RANK,
-        "sessions_limit": SESSIONS,
-        "models_limit": MODELS,
+        "models_limit": JOBS,
         "models_limit_state": "paused_rate_limit",
     }

@@ -100,7 +100,8 @@ class Settings:
             and answers its poll with 409, and does not use up the number of a load that fails, as
             TuFT does.
         declared: Whether client/config says which of these it is, which no other server does.
-        created_statuses: Answer 201 to what is created and 202 to futures instead of 200.
+        created_status: Status of what is created; 201 on TuFT.
+        future_status: Status of a future; 202 on TuFT and on the hosted service.
         load_first: Refuse load_weights unless it is a model's first request.
         taken_names: Refuse save_weights under a taken name at once, with 409.
         rank_limit: Largest LoRA rank.
@@ -126,7 +127,6 @@ class Settings:
         latency: Seconds between an operation's end and its result being visible.
         request_latency: Seconds added to each request.
         sample_limit: Samples in flight above which asample answers 429.
-        sessions_limit: Live sessions above which create_session answers 429.
         models_limit: Loaded models above which create_model stays paused.
         models_limit_state: The queue state it reports: `paused_capacity` or `paused_rate_limit`.
         rate_limit: Requests a second above which training and sampling answer 429.
@@ -159,7 +159,8 @@ class Settings:
     seed: int = 0
     state: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
     declared: bool = True
-    created_statuses: bool = False
+    created_status: int = 200
+    future_status: int = 200
     load_first: bool = False
     taken_names: bool = False
     rank_limit: int = 512
@@ -179,7 +180,6 @@ class Settings:
     latency: float = 0.0
     request_latency: float = 0.0
     sample_limit: int | None = None
-    sessions_limit: int | None = None
     models_limit: int | None = None
     models_limit_state: str = attrs.field(
         default="paused_capacity", validator=attrs.validators.in_(QUEUE_STATES)
@@ -227,9 +227,7 @@ class Settings:
 
     def status(self, kind: str) -> int:
         """Return the status of a success: of a `future`, of something `created`, or of a `read`."""
-        if not self.created_statuses:
-            return 200
-        return {"future": 202, "created": 201}.get(kind, 200)
+        return {"future": self.future_status, "created": self.created_status}.get(kind, 200)
 
     @property
     def bodies(self) -> str:

@@ -18,6 +18,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -324,6 +325,10 @@ def _read_notes(path: Path) -> dict[str, Any]:
     return notes if isinstance(notes, dict) else {}
 
 
+_ODD = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""What a line raises that is not as it should be; it costs itself only."""
+
+
 def _steps(path: Path, offset: int) -> tuple[list[tuple[int, dict[str, float], float]], int]:
     """The steps after an offset, and the offset behind the last whole line."""
     found = []
@@ -337,8 +342,9 @@ def _steps(path: Path, offset: int) -> tuple[list[tuple[int, dict[str, float], f
                     break
                 offset += len(line)
                 if b'"type":"step"' in line[:20]:
-                    found.append(_values(json.loads(line)))
-    except (OSError, ValueError):
+                    with suppress(*_ODD):
+                        found.append(_values(json.loads(line)))
+    except OSError:
         pass
     return found, offset
 

@@ -18,13 +18,13 @@ import random
 import traceback
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+import tinker_ext._statuses as statuses
 from tinker_ext import forks
-from tinker_ext._transport import Attempts, Fail, Retry, RetryRule, Timing, Verdict, statuses
 from tinker_ext._transport.events import (
     Event,
     OperationFinished,
@@ -34,8 +34,8 @@ from tinker_ext._transport.events import (
     SessionEnded,
     SessionStarted,
 )
-from tinker_ext._transport.messages import Lane
-from tinker_ext._transport.retry import ACCEPT, run
+from tinker_ext._transport.messages import Lane, RetryRule
+from tinker_ext._transport.retry import ACCEPT, Attempts, Fail, Retry, Timing, Verdict, run
 from tinker_ext.errors import (
     APIConnectionError,
     APIResponseValidationError,
@@ -45,6 +45,9 @@ from tinker_ext.errors import (
     RequestFailedError,
     TinkerError,
 )
+
+if TYPE_CHECKING:
+    from tinker_ext.core.loop import Runtime
 
 # These run beside the user's calls: servers may lack them, and nobody waits for their result.
 BACKGROUND: Final = frozenset(
@@ -70,12 +73,8 @@ class Draft:
     urgent: bool = False
 
 
-def drafts(event: Event) -> list[Draft]:
+def drafts(event: Event) -> Iterator[Draft]:
     """What to report about an event; usually nothing."""
-    return list(_drafts(event))
-
-
-def _drafts(event: Event) -> Iterator[Draft]:
     if isinstance(event, SessionStarted):
         yield Draft({"event": "SESSION_START", "severity": "INFO"})
     elif isinstance(event, SessionEnded):
@@ -89,7 +88,9 @@ def _drafts(event: Event) -> Iterator[Draft]:
         if event.lane is Lane.POLL and _poll_failed(event):
             yield _poll(event)
     elif isinstance(event, RequestFailed):
-        if event.lane is not Lane.TELEMETRY and not _is_only_missing(event):
+        # A server may merely lack something that not every server has.
+        missing = event.operation in BACKGROUND and is_user_error(event.failure)
+        if event.lane is not Lane.TELEMETRY and not missing:
             yield _request_failed(event)
             if event.lane in _DIRECT_LANES and event.operation not in BACKGROUND:
                 yield _for_user(event.failure, event.operation)
@@ -193,11 +194,6 @@ def _request_failed(event: RequestFailed) -> Draft:
     return _generic("InternalClientHolder.execute_with_retries.exception", severity, data)
 
 
-def _is_only_missing(event: RequestFailed) -> bool:
-    """Whether a server merely lacks something that not every server has."""
-    return event.operation in BACKGROUND and is_user_error(event.failure)
-
-
 def _poll_failed(event: RequestFinished) -> bool:
     if event.status is not None:
         return event.status >= 400 and event.status != 408
@@ -262,32 +258,15 @@ DRAIN_SECONDS: Final = 2.0
 """Time that closing a client may spend on the last batches."""
 
 
-class Loop(Protocol):
-    """What is needed from the place where the core runs."""
-
-    def call(self, fn: Callable[..., object], *args: Any) -> None:
-        """Run something on the loop, from any thread."""
-
-    def spawn(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start a task, on the loop."""
-
-
 Send = Callable[[Mapping[str, Any]], Awaitable[object]]
 """Posts one body to the telemetry endpoint, in one attempt; raises an `APIError` on failure."""
 
 
 class Reporter:
-    """Sends the events of one session.
-
-    Args:
-        send: Posts one body.
-        loop: Where the core runs.
-        sdk_version: Reported with every batch.
-        rng: Source of event ids.
-    """
+    """Sends the events of one session."""
 
     def __init__(
-        self, send: Send, loop: Loop, *, sdk_version: str, rng: random.Random | None = None
+        self, send: Send, loop: Runtime, *, sdk_version: str, rng: random.Random | None = None
     ) -> None:
         self._send = send
         self._loop = loop
@@ -325,7 +304,7 @@ class Reporter:
             self._session_id = event.session_id
         if isinstance(event, SessionEnded) and event.session_id is None:
             return  # without a session there is neither start nor end
-        found = drafts(event)
+        found = list(drafts(event))
         if not found:
             return
         taken = [self._put(draft) for draft in found]

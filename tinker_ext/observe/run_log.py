@@ -1,8 +1,16 @@
-"""The run log as an observer: calls and steps become lines of `metrics.jsonl`."""
+"""The run log as an observer: calls, steps and what is waited for become lines of `metrics.jsonl`.
+
+Each moment counts once, for what the oldest pending call is doing; without one it is the program's
+own. Events mark the moments exactly; while calls are pending a timer writes what has changed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -19,8 +27,162 @@ from tinker_ext._transport.events import (
     SessionStarted,
 )
 from tinker_ext._version import __version__
-from tinker_ext.observe.waits import Waits
-from tinker_ext.runlog import VERSION, Ledger, RunLog, Tokens, last_steps
+from tinker_ext.runlog import KINDS, VERSION, Ledger, RunLog, Tokens, last_steps
+
+if TYPE_CHECKING:
+    from tinker_ext.core.in_flight import Entry
+    from tinker_ext.core.loop import Runtime
+
+SHOWN = 16
+"""Calls written in a line; the oldest."""
+
+TICK_SECONDS = 0.5
+CALLS_SECONDS = 1.0
+SAME_SECONDS = 5.0
+TIME_SECONDS = 10.0
+"""How often calls are looked at; how often they are written with news, and without; how often the
+time is."""
+
+REFUSALS = ("402", "429")
+
+
+class Waits:
+    """Writes the `waiting` and `time` lines of a run log; safe from any thread."""
+
+    def __init__(
+        self,
+        run_log: RunLog,
+        runtime: Runtime,
+        live: Mapping[int, Entry],
+        totals: Callable[[], dict[str, Any]],
+    ) -> None:
+        self.session_id: str | None = None
+        self._log = run_log
+        self._runtime = runtime
+        self._live = live
+        self._totals = totals
+        self._lock = forks.lock()
+        self._pending: dict[int, tuple[OperationStarted, Entry]] = {}
+        self._lanes: dict[str, str] = {}
+        self._spent = dict.fromkeys(KINDS, 0.0)
+        self._unwritten = 0.0
+        self._since: float | None = None
+        self._written = -CALLS_SECONDS
+        self._last: tuple[Any, Any] = (None, None)
+        self._ticking = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def started(self, event: OperationStarted) -> None:
+        """Take in a call that has begun."""
+        call = self._live.get(event.number)
+        with self._lock:
+            self._account()
+            if call is not None:
+                self._pending[event.number] = event, call
+            tick = not (self._ticking or self._closed)
+            self._ticking = self._ticking or tick
+        if tick:
+            self._runtime.call(self._tick)
+
+    def finished(self, event: OperationFinished) -> None:
+        """Take in that a call has ended."""
+        with self._lock:
+            self._account()
+            self._pending.pop(event.number, None)
+
+    def request(self, event: RequestStarted | RequestFinished) -> None:
+        """Take in that a request has left or was answered."""
+        with self._lock:
+            self._account()
+            if isinstance(event, RequestStarted):
+                self._lanes[event.operation] = event.lane.value
+
+    def retried(self) -> None:
+        """Take in that a request will be sent again."""
+        with self._lock:
+            self._account()
+
+    def flush(self) -> None:
+        """Write where the time went since the last such line."""
+        with self._lock:
+            self._account()
+            self._write_time()
+
+    def close(self) -> None:
+        """Stop looking; on the loop."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _account(self) -> None:
+        now = self._runtime.time()
+        if self._since is not None and now > self._since:
+            self._spent[self._kind()] += now - self._since
+            self._unwritten += now - self._since
+        self._since = now
+        if self._unwritten >= TIME_SECONDS:
+            self._write_time()
+
+    def _kind(self) -> str:
+        if not self._pending:
+            return "us"
+        _, call = next(iter(self._pending.values()))
+        if call.stage == "queued":
+            return "queue"
+        if call.stage == "waiting":
+            return "server" if call.queue_state in (None, "active") else "queue"
+        return "queue" if call.cause in REFUSALS else "network"
+
+    def _write_time(self) -> None:
+        spent = {name: round(seconds, 4) for name, seconds in self._spent.items()}
+        total = round(self._unwritten, 4)
+        self._spent, self._unwritten = dict.fromkeys(KINDS, 0.0), 0.0
+        if total:
+            self._log.write(
+                "time", session=self.session_id, seconds=total, **spent, totals=self._totals()
+            )
+
+    def _tick(self) -> None:
+        with self._lock:
+            self._account()
+            now = self._runtime.time()
+            if now - self._written >= CALLS_SECONDS:
+                self._write_calls(now)
+            if self._closed or not self._pending:
+                self._ticking, self._timer = False, None
+                return
+        self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
+
+    def _write_calls(self, now: float) -> None:
+        apart = time.time() - now
+        calls = [
+            {
+                "number": event.number,
+                "operation": event.operation,
+                "target": event.target,
+                "lane": self._lanes.get(event.operation),
+                "stage": call.stage,
+                "since": round(call.started + apart, 3),
+                "deadline": round(call.deadline + apart, 3),
+                "attempts": call.attempt,
+                "retries": call.retries,
+                "cause": call.cause,
+                "state": call.queue_state,
+                "reason": call.reason,
+                "request_id": call.request_id,
+                "seq_id": call.seq_id,
+            }
+            for event, call in islice(self._pending.values(), SHOWN)
+        ]
+        # News is what calls wait for; that others wait for the same, or were polled, can wait.
+        news = {(c["operation"], c["stage"], c["retries"], c["state"], c["reason"]) for c in calls}
+        numbers = [call["number"] for call in calls]
+        soon = news != self._last[0]
+        if not soon and (numbers == self._last[1] or now - self._written < SAME_SECONDS):
+            return
+        self._last, self._written = (news, numbers), now
+        self._log.write("waiting", session=self.session_id, count=len(self._pending), calls=calls)
 
 
 @attrs.define
@@ -60,55 +222,56 @@ class _Model:
 
 
 class RunLogObserver:
-    """Writes what a client does; the schema is that of `tinker_ext.runlog`.
+    """Writes what a client does; the schema is that of `tinker_ext.runlog`."""
 
-    Args:
-        run_log: Where to.
-        ledger: Its totals are written with every step.
-        waits: Writes what calls wait for.
-    """
-
-    def __init__(self, run_log: RunLog, ledger: Ledger, waits: Waits) -> None:
+    def __init__(
+        self, run_log: RunLog, ledger: Ledger, runtime: Runtime, live: Mapping[int, Entry]
+    ) -> None:
         self._log = run_log
         self._ledger = ledger
-        self._clock = waits.clock
-        self._waits = waits
+        self._clock = runtime.time
+        self._waits = Waits(run_log, runtime, live, ledger.totals)
         self._lock = forks.lock()
         self._session_id: str | None = None
         self._steps = last_steps(run_log.path)
         self._models: dict[str, _Model] = {}
         self._states: dict[str, str] = {}
+        # Called for every request, so without asking for one type after the other.
+        self._takers: dict[type[Event], Callable[[Any], None]] = {
+            RequestStarted: self._waits.request,
+            RequestFinished: self._waits.request,
+            RetryScheduled: self._retry,
+            OperationStarted: self._started,
+            OperationFinished: self._finished,
+            QueueStateSeen: self._queue,
+            SessionStarted: self._session_started,
+            SessionEnded: self._session_ended,
+        }
 
     def notice(self, event: Event) -> None:
         """Write the event when it belongs into the log."""
-        if isinstance(event, RequestStarted | RequestFinished):
-            self._waits.request(event)
-        elif isinstance(event, RetryScheduled):
-            self._retry(event)
-        elif isinstance(event, OperationStarted):
-            self._started(event)
-        elif isinstance(event, OperationFinished):
-            self._finished(event)
-        elif isinstance(event, QueueStateSeen):
-            self._queue(event)
-        elif isinstance(event, SessionStarted):
-            self._session_id = self._waits.session_id = event.session_id
-            self._log.write(
-                "session_start",
-                session=event.session_id,
-                version=VERSION,
-                client=__version__,
-                **self._ledger.terms(),
-            )
-        elif isinstance(event, SessionEnded):
-            self._waits.flush()
-            self._log.write(
-                "session_end",
-                session=event.session_id,
-                seconds=round(event.seconds, 6),
-                status=event.status,
-                totals=self._ledger.totals(),
-            )
+        if take := self._takers.get(type(event)):
+            take(event)
+
+    def _session_started(self, event: SessionStarted) -> None:
+        self._session_id = self._waits.session_id = event.session_id
+        self._log.write(
+            "session_start",
+            session=event.session_id,
+            version=VERSION,
+            client=__version__,
+            **self._ledger.terms(),
+        )
+
+    def _session_ended(self, event: SessionEnded) -> None:
+        self._waits.flush()
+        self._log.write(
+            "session_end",
+            session=event.session_id,
+            seconds=round(event.seconds, 6),
+            status=event.status,
+            totals=self._ledger.totals(),
+        )
 
     def _started(self, event: OperationStarted) -> None:
         if event.operation != "asample":
@@ -183,7 +346,7 @@ class RunLogObserver:
         model.loss, model.trained = None, 0
 
     def _retry(self, event: RetryScheduled) -> None:
-        self._waits.retried(event)
+        self._waits.retried()
         self._log.write(
             "retry",
             session=self._session_id,

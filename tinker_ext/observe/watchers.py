@@ -11,13 +11,13 @@ import itertools
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 import tinker_ext._statuses as statuses
 from tinker_ext._transport.events import Observers, OperationFinished, OperationStarted
-from tinker_ext.errors import APIStatusError, ClientClosedError, InvalidInputError
+from tinker_ext.errors import APIStatusError, ClientClosedError, InvalidInputError, TinkerError
 from tinker_ext.observe.ledger import Hold, Ledger
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.model_input import ModelInput
@@ -25,48 +25,14 @@ from tinker_ext.types.outputs import ForwardBackwardOutput
 from tinker_ext.types.sampling import SampleResponse
 from tinker_ext.types.tokens import Tokens
 
+if TYPE_CHECKING:
+    from tinker_ext.core.in_flight import Entry
+
 log = logging.getLogger("tinker_ext")
 
 
-class WatchedCall(Protocol):
-    """What is known about a call under way; see `tinker_ext.core.in_flight.Entry`."""
-
-    stage: str
-    started: float
-    deadline: float
-    attempt: int
-    number: int
-    retries: int
-    cause: str | None
-    request_id: str | None
-    seq_id: int | None
-    queue_state: str | None
-    reason: str | None
-
-
-class Watch:
-    """One call, from `begin` to the end of its future; this one does nothing."""
-
-    __slots__ = ()
-
-    def follow(self, call: WatchedCall, future: Future[Any]) -> None:
-        """Tell about the call when its future is done."""
-
-    def drop(self) -> None:
-        """The call did not happen after all."""
-
-
-_NOBODY = Watch()
-
-
 class Watchers:
-    """Everybody who is told what one client does, and the ledger that may stop it.
-
-    Args:
-        observers: Who is told.
-        clock: Loop time; from any thread.
-        ledger: Counts tokens; None counts nothing and stops nothing.
-    """
+    """Everybody who is told what one client does, and the ledger that may stop it."""
 
     def __init__(
         self, observers: Observers, clock: Callable[[], float], ledger: Ledger | None = None
@@ -74,7 +40,7 @@ class Watchers:
         self.observers = observers
         self.clock = clock
         self.ledger = ledger
-        self.live: dict[int, WatchedCall] = {}
+        self.live: dict[int, Entry] = {}
         """Calls under way by number, for observers that ask how they stand."""
         self._models: dict[str, str] = {}
         # `next` on it is atomic, so any thread may take a number.
@@ -90,14 +56,14 @@ class Watchers:
         run_id = target.partition("://")[2].partition("/")[0]
         return self._models.get(target) or self._models.get(run_id)
 
-    def begin_training(self, operation: str, target: str, data: Sequence[Datum]) -> Watch:
-        """Note a call that works on a batch (or on none).
+    def begin_training(self, operation: str, target: str, data: Sequence[Datum]) -> Watch | None:
+        """Note a call that works on a batch (or on none); None when nobody wants to know.
 
         Raises:
             BudgetExceededError: The call could exceed the budget.
         """
         if self.ledger is None and not self.observers:
-            return _NOBODY
+            return None
         count = sum(count_tokens(datum.model_input) for datum in data)
         trains = operation == "forward_backward"
         tokens = Tokens(train=count) if trains else Tokens(prefill=count)
@@ -105,14 +71,14 @@ class Watchers:
 
     def begin_sample(
         self, target: str, prompt: ModelInput, num_samples: int, max_tokens: int | None
-    ) -> Watch:
+    ) -> Watch | None:
         """Note a sample; at most `num_samples * max_tokens` tokens are held.
 
         Raises:
             BudgetExceededError: The call could exceed the budget.
         """
         if self.ledger is None and not self.observers:
-            return _NOBODY
+            return None
         count = count_tokens(prompt)
         tokens = Tokens(prefill=count, sample=num_samples * (max_tokens or 0))
         return self._begin("asample", target, tokens, count, num_samples)
@@ -123,12 +89,12 @@ class Watchers:
         model = self.model_of(target)
         hold = None if self.ledger is None else self.ledger.hold(most, model, operation)
         number = next(self._numbers)
-        return _Watched(self, number, operation, target, model, most, hold, tokens_in, datums)
+        return Watch(self, number, operation, target, model, most, hold, tokens_in, datums)
 
 
 @attrs.define(eq=False)
-class _Watched(Watch):
-    """A call somebody wants to know about."""
+class Watch:
+    """A call somebody wants to know about, from `begin` to the end of its future."""
 
     _watchers: Watchers
     _number: int
@@ -139,10 +105,10 @@ class _Watched(Watch):
     _hold: Hold | None
     _tokens_in: int
     _datums: int
-    _call: WatchedCall | None = None
+    _call: Entry | None = None
     _context: contextvars.Context = attrs.field(init=False, factory=contextvars.copy_context)
 
-    def follow(self, call: WatchedCall, future: Future[Any]) -> None:
+    def follow(self, call: Entry, future: Future[Any]) -> None:
         """Tell about the call when its future is done."""
         self._call = call
         call.number = self._number
@@ -199,23 +165,27 @@ class _Watched(Watch):
         )
         self._context.run(self._watchers.observers.notice, event)
 
-    def _used(self, call: WatchedCall, failure: BaseException | None, tokens_out: int) -> Tokens:
+    def _used(self, call: Entry, failure: BaseException | None, tokens_out: int) -> Tokens:
         if failure is None:
             return Tokens(self._most.train, self._most.prefill, tokens_out)
         # What the server may have done counts; what it refused or never got does not.
         return Tokens() if _effect(call, failure) == "no" else self._most
 
 
-def _effect(call: WatchedCall, failure: BaseException | None) -> str:
+def _effect(call: Entry, failure: BaseException | None) -> str:
     if failure is None:
         return "yes"
     return "no" if call.stage == "queued" or _is_refused(failure) else "unknown"
 
 
 def _is_refused(failure: BaseException) -> bool:
+    if isinstance(failure, TinkerError) and (failure.parts_taken or failure.in_doubt):
+        return False
     if isinstance(failure, APIStatusError):
         return failure.status_code not in statuses.MAY_HAVE_ACTED
-    return isinstance(failure, ClientClosedError | InvalidInputError)
+    if isinstance(failure, ClientClosedError):
+        return failure.parts_taken is None  # a training call that has left may take effect
+    return isinstance(failure, InvalidInputError)
 
 
 def count_tokens(prompt: ModelInput) -> int:

@@ -203,17 +203,11 @@ def text_chunk(tokens: Tokens) -> EncodedTextChunk:
 
 
 @attrs.frozen(kw_only=True)
-class ImageChunk:
-    """A PNG or JPEG image.
+class _Image:
+    """What every image has, wherever its bytes are."""
 
-    Servers of the first era want `height`, `width` and `tokens`; later ones want at most
-    `expected_tokens`. Set what your server needs; unset fields are not sent.
-    """
-
-    data: bytes = attrs.field(converter=_image_bytes, repr=_size)
     format: ImageFormat = attrs.field(converter=_format)
     expected_tokens: int | None = integer_field("expected_tokens", None, least=0)
-    type: Literal["image"] = _tag("image")
     height: int | None = integer_field("height", None, least=0)
     width: int | None = integer_field("width", None, least=0)
     tokens: int | None = integer_field("tokens", None, least=0)
@@ -225,7 +219,29 @@ class ImageChunk:
         Raises:
             InvalidInputError: Neither `expected_tokens` nor `tokens` is set.
         """
-        return _declared_length(self)
+        declared = declared_tokens(self)
+        if declared is None:
+            raise InvalidInputError(
+                f"{type(self).__name__}: the length is unknown until expected_tokens is set."
+            )
+        return declared
+
+
+def declared_tokens(image: _Image) -> int | None:
+    """How many tokens the user says an image takes, whichever era's field it was put in."""
+    return image.tokens if image.expected_tokens is None else image.expected_tokens
+
+
+@attrs.frozen(kw_only=True)
+class ImageChunk(_Image):
+    """A PNG or JPEG image.
+
+    Servers of the first era want `height`, `width` and `tokens`; later ones want at most
+    `expected_tokens`. Set what your server needs; unset fields are not sent.
+    """
+
+    data: bytes = attrs.field(converter=_image_bytes, repr=_size)
+    type: Literal["image"] = _tag("image")
 
     def serialize_data(self, value: bytes) -> str:
         """The JSON form of image bytes."""
@@ -238,39 +254,11 @@ class ImageChunk:
 
 
 @attrs.frozen(kw_only=True)
-class ImageAssetPointerChunk:
+class ImageAssetPointerChunk(_Image):
     """An image the server fetches from `location`; usable in sampling, not in training."""
 
-    format: ImageFormat = attrs.field(converter=_format)
     location: str = attrs.field(converter=_location)
-    expected_tokens: int | None = integer_field("expected_tokens", None, least=0)
     type: Literal["image_asset_pointer"] = _tag("image_asset_pointer")
-    height: int | None = integer_field("height", None, least=0)
-    width: int | None = integer_field("width", None, least=0)
-    tokens: int | None = integer_field("tokens", None, least=0)
-
-    @property
-    def length(self) -> int:
-        """Number of tokens the image stands for.
-
-        Raises:
-            InvalidInputError: Neither `expected_tokens` nor `tokens` is set.
-        """
-        return _declared_length(self)
-
-
-def declared_tokens(chunk: ImageChunk | ImageAssetPointerChunk) -> int | None:
-    """How many tokens the user says an image takes, whichever era's field it was put in."""
-    return chunk.tokens if chunk.expected_tokens is None else chunk.expected_tokens
-
-
-def _declared_length(chunk: ImageChunk | ImageAssetPointerChunk) -> int:
-    declared = declared_tokens(chunk)
-    if declared is None:
-        raise InvalidInputError(
-            f"{type(chunk).__name__}: the length is unknown until expected_tokens is set."
-        )
-    return declared
 
 
 @attrs.frozen(kw_only=True)

@@ -16,47 +16,41 @@ from tinker_ext.types.tensor_data import TensorData
 
 LossFnInputs: TypeAlias = dict[str, TensorData]
 
+_keep, _ndarray = TensorData.keep, np.ndarray  # looked up once: batches have thousands of datums
+
 # Two-dimensional torch tensors under these names are mostly padding, so they are compressed.
 _COMPRESSED = frozenset({"target_tokens", "weights"})
 
 
 @attrs.frozen(kw_only=True)
-class PromptProvenanceSpan:
-    """`length` positions that were part of the prompt of a sampled sequence."""
-
+class _Span:
     sequence_id: str
     offset: int = 0
     length: int
 
     def __attrs_post_init__(self) -> None:
-        _check_span(self)
+        try:
+            good = self.offset >= 0 and self.length >= 0 and isinstance(self.sequence_id, str)
+            good = good and self.sequence_id != ""
+        except TypeError:
+            good = False
+        if not good:
+            raise InvalidInputError(
+                f"a span needs the id of a sequence, and two numbers from 0 on: {self!r}."
+            )
 
 
 @attrs.frozen(kw_only=True)
-class SampledProvenanceSpan:
+class PromptProvenanceSpan(_Span):
+    """`length` positions that were part of the prompt of a sampled sequence."""
+
+
+@attrs.frozen(kw_only=True)
+class SampledProvenanceSpan(_Span):
     """`length` positions that were sampled in sequence `sequence_id`."""
-
-    sequence_id: str
-    offset: int = 0
-    length: int
-
-    def __attrs_post_init__(self) -> None:
-        _check_span(self)
 
 
 ProvenanceSpans: TypeAlias = list[Union[PromptProvenanceSpan, SampledProvenanceSpan]]  # noqa: UP007
-
-
-def _check_span(span: PromptProvenanceSpan | SampledProvenanceSpan) -> None:
-    try:
-        good = span.offset >= 0 and span.length >= 0 and isinstance(span.sequence_id, str)
-        good = good and span.sequence_id != ""
-    except TypeError:
-        good = False
-    if not good:
-        raise InvalidInputError(
-            f"a span needs the id of a sequence, and two numbers from 0 on: {span!r}."
-        )
 
 
 def to_tensor(key: str, value: object) -> TensorData:
@@ -89,12 +83,14 @@ def to_tensor(key: str, value: object) -> TensorData:
 def _inputs(value: Mapping[str, Any]) -> LossFnInputs:
     if type(value) is not dict and not isinstance(value, Mapping):
         raise InvalidInputError(f"loss_fn_inputs: expected a dict, got {type(value).__name__}.")
-    return {
-        key: item
-        if type(item) is TensorData
-        else (TensorData.keep(item) if type(item) is np.ndarray else None) or to_tensor(key, item)
-        for key, item in value.items()
-    }
+    made: LossFnInputs = {}
+    for key, item in value.items():  # a comprehension would be one more call for each datum
+        kind = type(item)
+        if kind is TensorData:
+            made[key] = item
+        else:
+            made[key] = (_keep(item) if kind is _ndarray else None) or to_tensor(key, item)
+    return made
 
 
 def _spans(value: Any) -> ProvenanceSpans:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias, Union
 
 import attrs
@@ -23,7 +24,9 @@ def _tag(name: Any) -> Any:
 def _flag(name: str) -> Any:
     def convert(value: Any) -> bool:
         # 0 and 1 stand for flags in configuration files; numpy has a boolean of its own.
-        number = value.item() if hasattr(value, "item") else value
+        number = value
+        with suppress(TypeError, ValueError, RuntimeError):  # an array of several
+            number = value.item() if hasattr(value, "item") else value
         if isinstance(number, int) and number in (0, 1):
             return bool(number)
         raise InvalidInputError(f"{name} must be True or False, not {value!r}.")

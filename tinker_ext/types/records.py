@@ -107,7 +107,10 @@ def whole(name: str, *, least: int = _LEAST) -> Callable[[Any], int]:
             if isinstance(value, float) and value.is_integer():
                 return convert(int(value))
             raise InvalidInputError(f"{name} must be a whole number, not {value!r}.")
-        number = int(value)
+        try:
+            number = int(value)
+        except (TypeError, ValueError):  # an array of several numbers
+            raise InvalidInputError(f"{name} must be a whole number, not {value!r}.") from None
         if number < least:
             raise InvalidInputError(f"{name} must be at least {least}, got {number}.")
         if number > _MOST:
@@ -133,7 +136,10 @@ def finite(
             hasattr(value, "__float__") or hasattr(value, "__index__")
         ):
             raise InvalidInputError(f"{name} must be a number, not {value!r}.")
-        number = value if isinstance(value, (int, float)) else float(value)
+        try:
+            number = value if isinstance(value, (int, float)) else float(value)
+        except (TypeError, ValueError):  # an array of several numbers
+            raise InvalidInputError(f"{name} must be a number, not {value!r}.") from None
         if not -_LARGEST <= number <= _LARGEST:  # also an integer that no float can hold
             raise InvalidInputError(f"{name} must be finite, got {number!r:.50}.")
         if least is not None and number < least:

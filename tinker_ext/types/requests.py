@@ -6,43 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias, Union
 
 import attrs
-from tinker_api.models import (
-    AccessibleSearchOwner,
-    ActiveSessionStatusQuery,
-    CancelledSessionStatusQuery,
-    CheckpointBillingEvent,
-    ClientFinishedSessionStatusQuery,
-    ClientSessionFinished,
-    ClientSessionFinishErrored,
-    ClientSessionFinishInterrupted,
-    ClientSessionFinishSuccess,
-    CreateModelResponse,
-    FailedSessionStatusQuery,
-    FutureFailed,
-    FutureFinished,
-    GenericEvent,
-    LoadWeightsResponse,
-    OptimStepResponse,
-    OwnSearchOwner,
-    RequestFailedResponse,
-    SamplingPrefillBillingEvent,
-    SamplingSampleBillingEvent,
-    SaveWeightsExternalResponse,
-    SessionActive,
-    SessionCancelled,
-    SessionEndEvent,
-    SessionFailed,
-    SessionFailedRequestReason,
-    SessionFailedSamplingSessionReason,
-    SessionFailedTrainingRunReason,
-    SessionStartEvent,
-    StorageBillingEvent,
-    TrainingBillingEvent,
-    TryAgainResponse,
-    UnhandledExceptionEvent,
-    UnloadModelResponse,
-    UserSearchOwner,
-)
+from tinker_api import models
 
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse, SaveWeightsResponse
@@ -56,43 +20,55 @@ from tinker_ext.types.tensor_data import TensorData
 
 # ruff: noqa: UP007 - users read the members of these aliases with typing.get_args
 BillingEventInfo: TypeAlias = Union[
-    TrainingBillingEvent,
-    SamplingPrefillBillingEvent,
-    SamplingSampleBillingEvent,
-    CheckpointBillingEvent,
-    StorageBillingEvent,
+    models.TrainingBillingEvent,
+    models.SamplingPrefillBillingEvent,
+    models.SamplingSampleBillingEvent,
+    models.CheckpointBillingEvent,
+    models.StorageBillingEvent,
 ]
 ClientSessionFinishReason: TypeAlias = Union[
-    ClientSessionFinishSuccess, ClientSessionFinishErrored, ClientSessionFinishInterrupted
+    models.ClientSessionFinishSuccess,
+    models.ClientSessionFinishErrored,
+    models.ClientSessionFinishInterrupted,
 ]
-FutureCompletion: TypeAlias = Union[FutureFinished, FutureFailed]
+FutureCompletion: TypeAlias = Union[models.FutureFinished, models.FutureFailed]
 FutureRetrieveResponse: TypeAlias = Union[
-    TryAgainResponse,
+    models.TryAgainResponse,
     ForwardBackwardOutput,
-    OptimStepResponse,
+    models.OptimStepResponse,
     SaveWeightsResponse,
-    LoadWeightsResponse,
+    models.LoadWeightsResponse,
     SaveWeightsForSamplerResponse,
-    SaveWeightsExternalResponse,
-    CreateModelResponse,
-    UnloadModelResponse,
-    RequestFailedResponse,
+    models.SaveWeightsExternalResponse,
+    models.CreateModelResponse,
+    models.UnloadModelResponse,
+    models.RequestFailedResponse,
 ]
-SearchOwner: TypeAlias = Union[OwnSearchOwner, AccessibleSearchOwner, UserSearchOwner]
+SearchOwner: TypeAlias = Union[
+    models.OwnSearchOwner, models.AccessibleSearchOwner, models.UserSearchOwner
+]
 SessionFailedReason: TypeAlias = Union[
-    SessionFailedRequestReason, SessionFailedTrainingRunReason, SessionFailedSamplingSessionReason
+    models.SessionFailedRequestReason,
+    models.SessionFailedTrainingRunReason,
+    models.SessionFailedSamplingSessionReason,
 ]
 SessionStatus: TypeAlias = Union[
-    SessionFailed, SessionCancelled, ClientSessionFinished, SessionActive
+    models.SessionFailed,
+    models.SessionCancelled,
+    models.ClientSessionFinished,
+    models.SessionActive,
 ]
 SessionStatusQuery: TypeAlias = Union[
-    ActiveSessionStatusQuery,
-    CancelledSessionStatusQuery,
-    FailedSessionStatusQuery,
-    ClientFinishedSessionStatusQuery,
+    models.ActiveSessionStatusQuery,
+    models.CancelledSessionStatusQuery,
+    models.FailedSessionStatusQuery,
+    models.ClientFinishedSessionStatusQuery,
 ]
 TelemetryEvent: TypeAlias = Union[
-    SessionStartEvent, SessionEndEvent, UnhandledExceptionEvent, GenericEvent
+    models.SessionStartEvent,
+    models.SessionEndEvent,
+    models.UnhandledExceptionEvent,
+    models.GenericEvent,
 ]
 
 

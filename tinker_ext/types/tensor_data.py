@@ -95,7 +95,12 @@ class TensorData:
             array = _reshape(array, dims)
         if array.flags.writeable:
             array.setflags(write=False)
-        _fill(self, array, "int64" if array.dtype.kind == "i" else "float32", dims, crow, col)
+        _put_array(self, array)
+        _put_dtype(self, "int64" if array.dtype.kind == "i" else "float32")
+        _put_shape(self, dims)
+        _put_crow(self, crow)
+        _put_col(self, col)
+        _put_list(self, None)
 
     @classmethod
     def constant(
@@ -108,8 +113,14 @@ class TensorData:
             dtype: What the wire calls it.
             dims: Its shape.
         """
-        tensor = cls.__new__(cls)
-        _fill(tensor, array, dtype, dims, None, None)
+        # Written out, without a call that could be avoided: batches have thousands of these.
+        tensor = _new(cls)
+        _put_array(tensor, array)
+        _put_dtype(tensor, dtype)
+        _put_shape(tensor, dims)
+        _put_crow(tensor, None)
+        _put_col(tensor, None)
+        _put_list(tensor, None)
         return tensor
 
     @classmethod
@@ -136,20 +147,12 @@ class TensorData:
             name = "int64"
         else:
             return None
-        # Written out, without a call that could be avoided: batches have thousands of these.
         if array.flags.carray:
             view = array[...]
             view.setflags(False)  # type: ignore[call-arg]  # a name takes longer than the rest
         else:
             view = tensors.kept(array)
-        tensor = _new(cls)
-        _put_array(tensor, view)
-        _put_dtype(tensor, name)
-        _put_shape(tensor, array.shape)
-        _put_crow(tensor, None)
-        _put_col(tensor, None)
-        _put_list(tensor, None)
-        return tensor
+        return cls.constant(view, name, array.shape)
 
     @classmethod
     def from_numpy(cls, array: npt.NDArray[Any]) -> Self:
@@ -304,22 +307,6 @@ _put_array, _put_dtype, _put_shape, _put_crow, _put_col, _put_list = (
     TensorData.__dict__[name].__set__
     for name in ("array", "dtype", "_shape", "crow", "col", "_list")
 )
-
-
-def _fill(
-    tensor: TensorData,
-    array: npt.NDArray[Any],
-    dtype: TensorDtype,
-    dims: tuple[int, ...] | None,
-    crow: npt.NDArray[np.int64] | None,
-    col: npt.NDArray[np.int64] | None,
-) -> None:
-    _put_array(tensor, array)
-    _put_dtype(tensor, dtype)
-    _put_shape(tensor, dims)
-    _put_crow(tensor, crow)
-    _put_col(tensor, col)
-    _put_list(tensor, None)
 
 
 def _pad(value: int) -> int:

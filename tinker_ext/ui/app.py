@@ -25,6 +25,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from tinker_ext.ui.folder import Folder
+from tinker_ext.ui.index import LogIndex, readable
 
 log = logging.getLogger("tinker_ext")
 
@@ -100,10 +101,8 @@ class Page:
         """All runs."""
         now, logs = time.time(), self.folder.logs
         async with self._lock:
-            rows = await asyncio.to_thread(
-                lambda: [log.summary(now) | {"id": name} for name, log in logs.items()]
-            )
-        return _json({"folder": str(self.folder.place), "now": now, "runs": rows})
+            rows = await asyncio.to_thread(lambda: [_row(name, logs[name], now) for name in logs])
+        return _json({"folder": readable(self.folder.place), "now": now, "runs": rows})
 
     async def run(self, request: Request) -> Response:
         """One run, but for its curves."""
@@ -167,12 +166,13 @@ def make(folder: Path, token: str, hosts: tuple[str, ...] = LOOPBACK, name: str 
         return hmac.compare_digest((given or "").encode(), token.encode())
 
     async def answer(request: Request) -> Response:
-        path = request.url.path
-        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+        path, host = request.scope["path"], None
+        with suppress(ValueError):
+            host = urlsplit(f"//{request.headers.get('host', '')}").hostname
         if not (host in hosts or ("*" in hosts and _is_address(host))):
             raise _refusal(421, "This page answers to its own address only; use the one printed.")
         if is_right(request.query_params.get("token")):
-            response: Response = RedirectResponse(path, 303)
+            response: Response = RedirectResponse(path if path in routes else "/", 303)
             response.set_cookie(cookie, token, httponly=True, samesite="strict", max_age=2592000)
         elif not is_right(request.cookies.get(cookie)):
             raise _refusal(403, "Open the whole address that was printed: it has a token.")
@@ -194,12 +194,22 @@ def make(folder: Path, token: str, hosts: tuple[str, ...] = LOOPBACK, name: str 
     return Starlette(routes=[Route("/{path:path}", answer, methods=["GET"])], lifespan=lifespan)
 
 
+def _row(name: str, shown: LogIndex, now: float) -> orjson.Fragment:
+    try:
+        return orjson.Fragment(orjson.dumps(shown.summary(now) | {"id": name}))
+    except Exception as error:  # one odd log must not take the others away
+        log.debug("The log of %s cannot be shown.", name, exc_info=True)
+        reason = f"its log cannot be shown ({type(error).__name__})"
+        row = {"id": name, "state": "unreadable", "reason": reason, "spark": [], "notes": []}
+        return orjson.Fragment(orjson.dumps(row))
+
+
 def _json(body: Any) -> Response:
     return Response(orjson.dumps(body), media_type="application/json")
 
 
-def _is_address(name: str) -> bool:
+def _is_address(name: str | None) -> bool:
     try:
-        return bool(ipaddress.ip_address(name))
+        return bool(ipaddress.ip_address(name or ""))
     except ValueError:
         return False

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from tinker_ext.ui.index import LogIndex
+from tinker_ext.ui.index import LogIndex, readable, regular
 from tinker_ext.ui.samples import SampleIndex
 
 MOST_LOGS = 2000
@@ -37,8 +37,12 @@ class Folder:
         """Look for new logs and read on; return the names of the runs that changed."""
         now = time.monotonic()
         if now - self._looked > LOOK_SECONDS:
+            known = {log.path for log in self.logs.values()}
             for path in islice(self._files(), MOST_LOGS):
-                if (name := self._name(path)) not in self.logs:
+                if path not in known:
+                    name = self._name(path)
+                    while name in self.logs:  # of a folder in this one that is called the same
+                        name += f"/{readable(path.name)}"
                     self.logs[name], self.samples[name] = LogIndex(path), SampleIndex(path.parent)
             # A search that takes long is made less often.
             self._looked = now + 10 * (time.monotonic() - now)
@@ -67,14 +71,15 @@ class Folder:
 
     def _name(self, path: Path) -> str:
         if path == self.place:
-            return path.name
+            return readable(path.name)
         inside = path.relative_to(self.place)
         short = inside.parent if path.name == "metrics.jsonl" else inside
-        return short.as_posix() if short.parts else self.place.resolve().name
+        return readable(short.as_posix() if short.parts else self.place.resolve().name)
 
 
 def _is_log(path: Path) -> bool:
     try:
+        regular(path)
         with path.open("rb") as file:
             return file.read(9) == b'{"type":"' and not path.name.startswith("samples.")
     except OSError:

@@ -1,13 +1,16 @@
 """`LogIndex`: one run log as the page needs it, read once, kept beside the log and read on from.
 
-A log may have a million lines, so most are only looked at: `start` and `operation` lines cancel
-each other out by their first bytes, and only what the page shows is parsed. Curves are kept as
-columns of numbers and thinned out when they are asked for.
+A log may have a million lines, so most are only looked at: the `start` and the `operation` line of
+a call that went well cancel each other out by their first fields, and only the rest is parsed.
+Curves are kept as columns of numbers and thinned out when they are asked for.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import stat
 import zlib
 from array import array
 from collections import Counter
@@ -15,7 +18,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import numpy as np
@@ -24,20 +27,31 @@ import orjson
 from tinker_ext.runlog import KINDS, VERSION
 from tinker_ext.ui.reasons import SILENT_SECONDS, Why, explain, held_by
 
-FORMAT = 3
+T = TypeVar("T", dict[str, Any], list[Any])
+FORMAT = 5
 """Of the index file; one of another format is made anew."""
 
-BLOCK = 1 << 22
+BEHIND = 1 << 22
+"""Bytes not read yet from which on a log is said to be still read."""
+
+CHUNK = 1 << 18
 KEPT = 300
 MOST_MINUTES = 160
 MOST_COLUMNS = 48
+MOST_KNOWN = 10_000
+SHORT = 480
+"""Bytes of a line that has no room for 254 levels of JSON, more than orjson writes."""
+
 HEAD = 1024
 SAVE_BYTES = 1 << 22
 """An index is saved when the log has grown by this much, and by a quarter, since the last time."""
 
 BASE = ("step", "time", "loss", "loss/token", "tokens/s", "seconds", "cost")
 NAN = float("nan")
-SMOOTH = b'"retries":0,"effect":"yes","error":null}'
+STEP, START, OPERATION = b'{"type":"step",', b'{"type":"start"', b'{"type":"operation"'
+ODD = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""What a line raises that is not as it should be."""
+SMOOTH = b'"retries":0,"effect":"yes","error":null}\n'
 """The end of most `operation` lines; there is nothing more to know about those."""
 
 
@@ -47,7 +61,8 @@ class Steps:
     def __init__(self, names: Iterable[str] = BASE, table: bytes = b"") -> None:
         self.names = list(names)
         self.table = array("d", table)
-        self._metrics: tuple[str, ...] = ()
+        self._new: list[Any] = []
+        self._metrics = tuple(self.names[len(BASE) :])
 
     @property
     def columns(self) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
@@ -56,35 +71,42 @@ class Steps:
         return dict(zip(self.names, rows.T, strict=True))
 
     def add(self, record: dict[str, Any]) -> None:
-        """Take in a `step` line."""
-        metrics = record.get("metrics") or {}
-        tokens = (record.get("tokens") or {}).get("train") or 0
-        loss, seconds = record.get("loss"), record.get("seconds")
-        per_token = record.get("loss_per_token")
+        """Take in a `step` line; it counts after `settle`."""
+        get = record.get
+        loss, per_token, seconds = get("loss"), get("loss_per_token"), get("seconds")
+        metrics, cost = get("metrics") or {}, (get("totals") or {}).get("cost")
+        if type(metrics) is not dict:
+            raise TypeError("not an object")
+        tokens = (get("tokens") or {}).get("train") or 0
         if per_token is None and loss is not None:  # a server that does not tell which took part
             per_token = loss / tokens if tokens and "loss:mean" not in metrics else loss
-        cost = (record.get("totals") or {}).get("cost")
-        pace = tokens / seconds if seconds else None
-        row: list[Any] = [record.get("step"), record.get("time"), loss, per_token, pace, seconds]
-        row.append(NAN if cost is None else cost)
+        pace = tokens / seconds if seconds else NAN
         if tuple(metrics) == self._metrics:
-            row += metrics.values()
+            more: Iterable[Any] = metrics.values()
         else:
             self._widen(metrics)
-            row += [metrics.get(name) for name in self._metrics]
+            more = [metrics.get(name) for name in self._metrics]
+        self._new += get("step"), get("time"), loss, per_token, pace, seconds
+        self._new += NAN if cost is None else cost, *more
+
+    def settle(self) -> None:
+        """Put the steps that were added into the table."""
         try:
-            self.table.fromlist(row)
+            self.table.fromlist(self._new)
         except TypeError:
-            self.table.fromlist([value if type(value) in (int, float) else NAN for value in row])
+            self.table.fromlist([n if type(n) in (int, float) else NAN for n in self._new])
+        self._new.clear()
 
     def _widen(self, metrics: dict[str, Any]) -> None:
-        new = [name for name in metrics if name not in self.names]
-        new = new[: MOST_COLUMNS - len(self.names)]
-        rows = np.frombuffer(self.table).reshape(-1, len(self.names))
-        wide = np.pad(rows, ((0, 0), (0, len(new))), constant_values=NAN)
-        self.table = array("d", wide.tobytes()) if new else self.table
-        self.names += new
-        self._metrics = tuple(self.names[len(BASE) :])
+        known = set(self.names)
+        new = [name for name in metrics if name not in known][: MOST_COLUMNS - len(known)]
+        if new:
+            self.settle()
+            rows = np.frombuffer(self.table).reshape(-1, len(self.names))
+            wide = np.pad(rows, ((0, 0), (0, len(new))), constant_values=NAN)
+            self.table = array("d", wide.tobytes())
+            self.names += new
+            self._metrics = tuple(self.names[len(BASE) :])
 
     def curve(self, name: str, x: str, low: float, high: float, points: int) -> list[list[Any]]:
         """Rows of x, mean, least and most, thinned out to at most `points`."""
@@ -153,6 +175,7 @@ class LogIndex(Seen):
         self.size = self._saved = self.offset
         self.steps: dict[str, Steps] = {}
         self.pending: dict[bytes, bytes] = {}
+        self._known: set[bytes] = set()
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -164,60 +187,83 @@ class LogIndex(Seen):
         """
         before = self.offset
         try:
-            found = self.path.stat()
+            found = regular(self.path)
             stamp = found.st_ino, found.st_size, found.st_mtime_ns
             if stamp == self._stamp:
                 return 0
-            with self.path.open("rb") as file:
+            with self.path.open("rb", CHUNK) as file:
                 self.size, self.error = found.st_size, None
                 length, checksum = self.mark
                 if self.size < self.offset or zlib.crc32(file.read(length)) != checksum:
                     self._begin(replaced=True)  # another log was put in its place
                     self.size, before = found.st_size, 0
-                self._read(file, most)
-            self._stamp = None if self.size - self.offset > BLOCK else stamp
+                at_end = self._read(file, most)
+            self._stamp = stamp if at_end else None
         except OSError as error:
             news, self._stamp = self.error is None, None
-            self.error = f"{self.path.name} cannot be read: {error.strerror}."
+            self.error = f"{readable(self.path.name)} cannot be read: {error.strerror}."
             return int(news)
         grown = self.offset - self._saved
         if grown > SAVE_BYTES and grown * 4 > self.offset:
             self.save()
         return self.offset - before
 
-    def _read(self, file: Any, most: int) -> None:
+    def _read(self, file: Any, most: int) -> bool:
+        """Read on; says whether the end was reached, but for a line that has not got its own."""
         if self.mark[0] < HEAD:
             file.seek(0)
             head = file.read(HEAD)
             self.mark = [len(head), zlib.crc32(head)]
         file.seek(self.offset)
-        rest = b""
-        while most > 0 and (block := file.read(BLOCK)):
-            most -= len(block)
-            lines = (rest + block).split(b"\n")
-            rest = lines.pop()
-            self.offset += len(block)
+        end, at_end = self.offset + most, False
+        while self.offset < end and not at_end:
+            lines = file.readlines(CHUNK)
+            self.offset = file.tell()
+            at_end = not lines or not lines[-1].endswith(b"\n")
+            if at_end and lines:
+                # A line without its end is still being written, or was torn; it is read again.
+                self.offset -= len(lines.pop())
             self._take(lines)
-        # A line without its end is still being written, or was torn; it is read again.
-        self.offset -= len(rest)
+        return at_end
 
     def _take(self, lines: list[bytes]) -> None:
-        pending = self.pending
+        """Take in lines; of calls that go well they are only looked at.
+
+        A `start` line counts unparsed when all but its time and number was parsed before, and an
+        `operation` line when its call is pending, all went well and no other line runs into it.
+        """
+        pending, known, steps = self.pending, self._known, list[bytes]()
         self.lines += len(lines)
         for line in lines:
-            kind = line[9:13]
-            if kind == b"star" or kind == b"oper":  # a million times: no call, no container
-                key = line[line.find(b'"session":', 16) + 10 : line.find(b',"operation":', 32)]
-                if kind == b"star":
-                    pending[key] = line
-                    continue
-                if pending.pop(key, None) is None:
-                    # A call that opened the session began before the session had an id.
-                    pending.pop(b"null" + key[key.rfind(b',"number"') :], None)
-                if line.endswith(SMOOTH) and not (self.held or self.waiting or self.again):
-                    continue
-            if line:
+            if line.startswith(STEP):
+                steps.append(line)
+                continue
+            try:
+                kind, _, session, number, rest = line.split(b",", 4)
+            except ValueError:
+                kind = b""
+            if kind == START and session + rest in known and number[9:].isdigit():
+                pending[session + number] = line
+            elif (
+                kind == OPERATION
+                and (key := session + number) in pending
+                and rest.endswith(SMOOTH)
+                and rest.count(b"{") == 2
+                and not (self.held or self.again)
+            ):
+                del pending[key]
+                if self.waiting:
+                    self.waiting.pop(number[9:].decode(), None)
+            elif line != b"\n":
+                self._read_steps(steps)
                 self._parse(line)
+                if kind == START and pending.get(session + number) is line:
+                    known.add(session + rest)
+                    if len(known) > MOST_KNOWN:
+                        known.clear()
+        self._read_steps(steps)
+        for model in self.steps.values():
+            model.settle()
         if lines and len(lines[-1]) > 30:
             stamp = lines[-1][lines[-1].find(b'"time":') + 7 :][:18].split(b",")[0]
             with suppress(ValueError):
@@ -225,30 +271,39 @@ class LogIndex(Seen):
 
     def _parse(self, line: bytes) -> None:
         try:
-            record = orjson.loads(line)
-            take = getattr(self, f"_take_{record['type']}", None)
-            if take is not None:
+            record = parse(line)
+            if record["type"] == "start":
+                self.pending[_key(record)] = line
+            elif take := getattr(self, "_take_" + record["type"], None):
                 take(record)
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except ODD:
             self.bad += 1
 
+    def _read_steps(self, lines: list[bytes]) -> None:
+        for line in lines:
+            try:
+                self._take_step(parse(line))
+            except ODD:
+                self.bad += 1
+        lines.clear()
+
     def _take_session_start(self, record: dict[str, Any]) -> None:
+        self.budget = typed(dict, record.get("budget"))
         self.ended = None
         self.began = self.began or record.get("time")
-        self.budget = dict(record.get("budget") or {})
         self.currency = record.get("currency")
         version = record.get("version", VERSION)
         if version != VERSION and version not in self.versions:
             self.versions.append(version)
         # An earlier session of the same file has ended, with or without saying so.
-        ours = f'"{record.get("session")}"'.encode(), b"null"
+        ours = _key(record, number=None)[:-4], _key({})[:-4]
         for key in [key for key in self.pending if not key.startswith(ours)]:
             del self.pending[key]
         self._forget()
 
     def _take_session_end(self, record: dict[str, Any]) -> None:
+        self.totals = typed(dict, record.get("totals")) or self.totals
         self.ended = str(record.get("status") or "ended")
-        self.totals = dict(record.get("totals") or self.totals)
         self.pending.clear()
         self._forget()
 
@@ -256,22 +311,28 @@ class LogIndex(Seen):
         self.waiting, self.again, self.held = {}, {}, {}
 
     def _take_step(self, record: dict[str, Any]) -> None:
-        self.target = target = str(record.get("target"))
+        target = str(record.get("target"))
+        steps = self.steps.get(target)
+        if steps is None:
+            steps = self.steps[target] = Steps()
+        number = record["step"] + 0
+        steps.add(record)
+        self.target, self.step = target, number
         self.model = record.get("model") or self.model
-        self.step = int(record["step"])
         self.totals = record.get("totals") or self.totals
-        self.began = self.began or record.get("time")
-        if target not in self.steps:
-            self.steps[target] = Steps()
-        self.steps[target].add(record)
+        if self.began is None:
+            self.began = record.get("time")
 
     def _take_operation(self, record: dict[str, Any]) -> None:
+        if self.pending.pop(_key(record), None) is None:
+            # A call that opened the session began before the session had an id.
+            self.pending.pop(_key(record, session=None), None)
         self.waiting.pop(str(record.get("number")), None)
         self.again.pop(str(record.get("number")), None)
         self.held.pop(_where(record), None)
         error, retries = record.get("error"), record.get("retries") or 0
         if error or retries:
-            effect = record.get("effect") or ("unknown" if error else "yes")
+            effect = str(record.get("effect") or ("unknown" if error else "yes"))
             self.effects[effect] += 1
             keys = ("time", "number", "operation", "target", "seconds", "seq_id", "request_id")
             outcome = {key: record.get(key) for key in keys}
@@ -282,12 +343,13 @@ class LogIndex(Seen):
         self.held[_where(record)] = {name: record.get(name) for name in ("state", "reason")}
 
     def _take_retry(self, record: dict[str, Any]) -> None:
+        until = record["time"] + (record.get("delay") or 0.0) + 0.0  # texts could be added, too
         self.reasons[f"{record.get('operation')} · {record.get('reason')}"] += 1
         keys = ("time", "number", "operation", "lane", "attempt", "reason", "delay", "source")
         self.retries.append({key: record.get(key) for key in keys})
         del self.retries[:-KEPT]
         if record.get("number"):
-            self.again[str(record["number"])] = self.retries[-1]
+            self.again[str(record["number"])] = {"reason": record.get("reason"), "until": until}
 
     def _take_waiting(self, record: dict[str, Any]) -> None:
         self.waiting = {str(call["number"]): call for call in record["calls"]}
@@ -298,7 +360,7 @@ class LogIndex(Seen):
     def _take_time(self, record: dict[str, Any]) -> None:
         width = self.minutes[-1][1] if self.minutes else 60.0
         self._spend(record["time"], width, [record.get(kind) or 0.0 for kind in KINDS])
-        self.totals = record.get("totals") or self.totals
+        self.totals = typed(dict, record.get("totals")) or self.totals
         if len(self.minutes) > MOST_MINUTES:  # a long run has coarser ones
             rows, self.minutes = self.minutes, []
             for start, _, *spent in rows:
@@ -323,7 +385,10 @@ class LogIndex(Seen):
         """The pending calls, oldest first, with all that is known about their waiting."""
         found = []
         for line in islice(self.pending.values(), most):
-            record = orjson.loads(line)
+            try:
+                record = parse(line)
+            except ODD:  # its time is not a number
+                continue
             number = str(record.get("number"))
             call = {"number": record.get("number"), "operation": str(record.get("operation")),
                     "target": str(record.get("target")), "since": record.get("time")}  # fmt: skip
@@ -337,7 +402,7 @@ class LogIndex(Seen):
         """What state the run is in, why, and what one can do."""
         if self.error is not None:
             return Why("unreadable", self.error)
-        if self.size - self.offset > BLOCK:
+        if self.size - self.offset > BEHIND:
             return Why("reading")
         if self.ended is not None:
             return Why({"success": "done", "ended": "done"}.get(self.ended, self.ended))
@@ -377,7 +442,7 @@ class LogIndex(Seen):
 
     def notes(self, now: float) -> list[str]:
         """What a reader should know about the log itself."""
-        torn = 0 < self.size - self.offset <= BLOCK and now - (self.updated or 0) > SILENT_SECONDS
+        torn = 0 < self.size - self.offset <= BEHIND and now - (self.updated or 0) > SILENT_SECONDS
         other = ", ".join(map(str, self.versions))
         notes = {
             f"Written in format {other}, and this program knows {VERSION}: what it understands is "
@@ -406,14 +471,16 @@ class LogIndex(Seen):
                     [orjson.dumps(head), b"\n", *(s.table for s in self.steps.values())]
                 )
             new.replace(self._place)
-        except OSError:
+        except (OSError, TypeError):
             new.unlink(missing_ok=True)
 
     def _load(self) -> None:
         try:
+            regular(self._place)
             line, _, rest = self._place.read_bytes().partition(b"\n")
             head = orjson.loads(line)
-            if head["format"] != FORMAT:
+            whole = len(rest) == 8 * sum(length for *_, length in head["steps"])
+            if head["format"] != FORMAT or not whole:
                 return
             self._begin()
             self._take([line.encode("latin-1") for line in head["pending"]])
@@ -427,5 +494,42 @@ class LogIndex(Seen):
             self._begin()
 
 
+def regular(path: Path) -> os.stat_result:
+    """The status of a regular file; raises OSError for a pipe, which would wait for its writer."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return found
+
+
+def readable(name: str | Path) -> str:
+    """The name of a file as text, also of one that is not UTF-8."""
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
 def _where(record: dict[str, Any]) -> str:
     return f"{record.get('operation')} {record.get('target')}"
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """A line that the page can send on; raises one of `ODD` for any other."""
+    try:
+        record: dict[str, Any] = orjson.loads(line)
+    except ValueError:  # NaN, as other programs write it, becomes null
+        record = orjson.loads(orjson.dumps(json.loads(line)))
+    if len(line) > SHORT:
+        orjson.dumps([[[[[[[[record]]]]]]]])  # raises for what is nested too deeply for the page
+    return record
+
+
+def typed(kind: type[T], value: Any) -> T:
+    """An object or a list of a line, empty when it is missing."""
+    if value and type(value) is not kind:
+        raise TypeError(f"not a {kind.__name__}")
+    return value or kind()
+
+
+def _key(record: dict[str, Any], **other: Any) -> bytes:
+    """Session and number of a call, as the run log writes them."""
+    both = {"session": None, "number": None} | record | other
+    return b"".join(orjson.dumps({name: both[name]})[1:-1] for name in ("session", "number"))

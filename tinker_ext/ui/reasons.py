@@ -43,11 +43,11 @@ class Why(NamedTuple):
 def held_by(call: dict[str, Any], again: dict[str, Any] | None, now: float) -> str | None:
     """What keeps a call: a queue state of the server, a status, the name of an error, or nothing.
 
-    `again` is the last time it was sent again.
+    `again` says why it was sent again the last time, and until when that waits.
     """
     if (call.get("state") or "active") != "active":
         return str(call["state"])
-    if again and now < again["time"] + (again["delay"] or 0.0) + SETTLED_SECONDS:
+    if again and now < again["until"] + SETTLED_SECONDS:
         return str(again["reason"])
     return None
 
@@ -69,6 +69,7 @@ def explain(calls: Sequence[dict[str, Any]], now: float, wrote: float, usual: fl
         if by:
             what = "fails (status" if by.isdigit() else "cannot be reached ("
             return Why("retrying", f"the server {what} {by})".replace("( ", "("), FAILING)
-    if calls and usual and now - (calls[0]["since"] or now) > max(60.0, 5 * usual):
+    since = calls[0]["since"] if calls else None
+    if usual and isinstance(since, int | float) and now - since > max(60.0, 5 * usual):
         return Why("running", None, SLOW)
     return Why("running")

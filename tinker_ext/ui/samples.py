@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import orjson
+from tinker_ext.ui.index import ODD, parse, regular, typed
 
 NAMES = ("samples.1.jsonl", "samples.jsonl")
 """The older file, then the one that is written to; see `tinker_ext.observe.sample_log`."""
@@ -35,7 +35,7 @@ class SampleIndex:
         found = {}
         for name in NAMES:
             with suppress(OSError):
-                status = (self.folder / name).stat()
+                status = regular(self.folder / name)
                 found[name] = status.st_ino, status.st_size
         if found == self._read:
             return False
@@ -60,8 +60,8 @@ class SampleIndex:
 
     def _add(self, name: str, offset: int, line: bytes) -> None:
         try:
-            record = orjson.loads(line)
-            sequences = record["sequences"]
+            record = parse(line)
+            sequences = typed(list, record["sequences"])
             rewards = [s["reward"] for s in sequences if s.get("reward") is not None]
             row = {
                 "place": (name, offset, len(line)),
@@ -70,7 +70,8 @@ class SampleIndex:
                 "count": len(sequences),
                 "reward": sum(rewards) / len(rewards) if rewards else None,
             }
-        except (ValueError, TypeError, KeyError, AttributeError):
+            _shorten(record)
+        except ODD:
             return
         self.rows.append(row)
 
@@ -93,17 +94,21 @@ class SampleIndex:
             try:
                 with (self.folder / name).open("rb") as file:
                     file.seek(offset)
-                    record = orjson.loads(file.read(length))
-            except (OSError, ValueError):  # rotated since
+                    found.append(_shorten(parse(file.read(length))))
+            except (OSError, *ODD):  # rotated since
                 continue
-            record["prompt"], record["cut"] = _cut(record["prompt"])
-            record["sequences"] = record["sequences"][:MOST_SEQUENCES]
-            for each in record["sequences"]:
-                each["text"], each["cut"] = _cut(each.get("text") or "")
-                for key in ("pieces", "logprobs", "trainer_logprobs"):
-                    each[key] = (each.get(key) or [])[:MOST_TOKENS]
-            found.append(record)
         return found
+
+
+def _shorten(record: dict[str, Any]) -> dict[str, Any]:
+    """Cut what is long; raises one of `ODD` for what the page cannot show."""
+    record["prompt"], record["cut"] = _cut(record["prompt"])
+    record["sequences"] = typed(list, record["sequences"])[:MOST_SEQUENCES]
+    for each in record["sequences"]:
+        each["text"], each["cut"] = _cut(each.get("text") or "")
+        for key in ("pieces", "logprobs", "trainer_logprobs"):
+            each[key] = typed(list, each.get(key))[:MOST_TOKENS]
+    return record
 
 
 def _cut(text: Any) -> tuple[str, int]:

@@ -18,7 +18,6 @@ from tinker_ext.mock.state.world import DEFAULT_PROJECT, World
 def create_session(world: World, request: Request) -> Any:
     """Open a session; 429 when the account has too many."""
     body = request.json
-    _check_room(world)
     session = Session(
         session_id=world.ids.uuid("session"),
         created=world.clock.unix(),
@@ -121,20 +120,6 @@ def search_sessions(world: World, request: Request) -> Any:
             "last_session_id": last_one.session_id,
         }
     return reply
-
-
-def _check_room(world: World) -> None:
-    limit = world.settings.sessions_limit
-    if limit is None:
-        return
-    oldest = world.clock.now() - world.settings.session_ttl
-    live = sum(s.active and not s.lost and s.last_seen >= oldest for s in world.sessions.values())
-    if live >= limit:
-        raise HttpError(
-            429,
-            f"{live} sessions are open, {limit} are allowed; finish one first",
-            {"retry-after": f"{world.settings.retry_after:g}"},
-        )
 
 
 def _find(world: World, session_id: str) -> Session:

@@ -19,7 +19,8 @@ from tinker_ext.mock.state.records import Checkpoint, Model
 from tinker_ext.mock.state.world import World
 from tinker_ext.mock.training_input import BadInput
 
-NAME = re.compile(r"[A-Za-z0-9._+=@ :-]{1,128}\Z")
+# A name becomes a part of paths and, in a download, of a file's name.
+NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._+=@ :-]{1,128}\Z")
 
 
 @endpoint("POST", "save_weights", durable=True)
@@ -238,7 +239,9 @@ def _name(model: Model, path: str | None) -> str:
         name = path.rsplit("/", 1)[-1]
     if not NAME.match(name):
         raise HttpError(
-            400, f"checkpoint name {name!r}: use 1–128 letters, digits and ._+=@:- without a slash"
+            400,
+            f"checkpoint name {name!r}: use 1–128 letters, digits and ._+=@:- without a slash; "
+            "'.' and '..' are not names",
         )
     return name
 

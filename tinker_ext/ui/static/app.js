@@ -58,8 +58,8 @@ const stored = (name, otherwise) => localStorage.getItem(`tinker-ext ${name}`) ?
 const store = (name, value) => localStorage.setItem(`tinker-ext ${name}`, value);
 
 function money(value, currency = "") {
-  if (value === null || value === undefined) return "–";
-  const text = value < 0.01 && value > 0 ? value.toPrecision(2) : value.toFixed(value < 10 ? 3 : 2);
+  if (!Number.isFinite(value)) return "–";
+  const text = value < 0.01 && value > 0 ? value.toPrecision(2) : value.toFixed(value < 1 ? 3 : 2);
   return `${text} ${currency || ""}`.trim();
 }
 
@@ -79,7 +79,7 @@ function badge(name) {
 // Control and direction characters are made visible: a sample must not rearrange the page.
 function visible(text) {
   const code = (c) => c.charCodeAt(0);
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, (c) => (c === "\u007f" ? "␡" : String.fromCharCode(0x2400 + code(c))))
+  return String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, (c) => (c === "\u007f" ? "␡" : String.fromCharCode(0x2400 + code(c))))
     .replace(/[\u0080-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, (c) => `⟨U+${code(c).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
@@ -124,7 +124,7 @@ function renderRuns() {
   show($("total"), costs && `spent ${costs}`, state.chosen.size > 1 && h("button", { onclick: () => open([...state.chosen][0]) }, `Compare ${state.chosen.size}`));
   const head = (name, label, right) => h("th", { className: right ? "n" : "" }, h("button", { "data-focus": `by ${name}`,
     onclick: () => { state.up = state.sort === name && !state.up; state.sort = name; renderRuns(); } }, label + (state.sort === name ? (state.up ? " ↑" : " ↓") : "")));
-  const heads = h("tr", h("th"), head("id", "Run"), head("state", "State"), h("th"), head("step", "Step", true), head("loss", "Loss / token", true), h("th"),
+  const heads = h("tr", h("th"), head("id", "Run"), head("state", "State"), h("th", "Reason"), head("step", "Step", true), head("loss", "Loss / token", true), h("th"),
     head("pace", "Tokens/s", true), head("cost", "Spent", true), head("updated", "Last line", true));
   show($("list"), rows.length ? h("div.card.scroll.runs", h("table", h("thead", heads), h("tbody", rows.map(row)))) : empty("No run fits the filter", "Clear it to see all runs."));
 }
@@ -138,7 +138,7 @@ function row(run, at) {
     h("td", badge(run.state === "reading" ? `reading ${Math.floor(run.read * 100)} %` : run.state)),
     h("td.span.small", run.reason ? visible(run.reason) : h("span.muted", run.notes[0] || (run.pending ? `${run.pending} pending` : ""))),
     figure("steps", number(run.step)), figure("loss", number(run.loss)), h("td.wide", spark(run.spark)), figure("tokens/s", number(run.pace)),
-    figure("spent", money(run.cost, run.currency)), h("td.n.muted.wide", run.updated ? `${span(state.now - run.updated)} ago` : "–"));
+    figure("spent", money(run.cost, run.currency)), h("td.n.muted.wide", run.updated ? (state.now - run.updated < 2 ? "now" : `${span(state.now - run.updated)} ago`) : "–"));
 }
 
 // --- one run ---------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ async function renderRun(id, tab) {
   show($("badge"), badge(run.state));
   show($("notes"), run.notes.map((text) => h("div.note", visible(text))));
   show($("tiles"), tile(number(run.step), "steps"), tile(number(run.loss), "loss per token"), tile(number(run.pace), "tokens/s"),
-    tile(span(run.seconds ?? NaN), "per step"), tile(money(run.cost, run.currency), "spent"), tile(String(run.pending), "calls pending"));
+    tile(span(run.seconds ?? NaN), "per step"), tile(money(run.cost, run.currency), "spent"), tile(String(run.pending), run.pending === 1 ? "call pending" : "calls pending"));
   show($("tabs"), Object.keys(TABS).map((name) => h("a", { href: address(id, name), "data-focus": name, "aria-current": name === tab ? "page" : null },
     name[0].toUpperCase() + name.slice(1) + (count[name] ? ` (${count[name]})` : ""))));
   await TABS[tab](run, $("tab"));
@@ -210,18 +210,18 @@ function renderWaits(run, body) {
   const held = run.calls.find((call) => call.held), first = held || run.calls[0];
   const word = OVER.includes(run.state) ? `The run is over: ${run.state}.`
     : run.state === "quiet" ? `Quiet for ${span(run.now - run.updated)}: ${run.reason}.`
-    : first ? `${first.operation} waits for ${span(run.now - first.since)}: ${visible(run.reason || STAGES[first.stage] || "just begun")}.`
+    : first ? `${first.operation} has waited ${span(run.now - first.since)}: ${visible(run.reason || STAGES[first.stage] || "just begun")}.`
     : "Nothing is pending: your program is at work.";
   const reason = (call) => (call.held === call.state && call.reason ? `${call.state}: ${visible(call.reason)}` : call.held ? `sent again after ${call.held}` : STAGES[call.stage]);
   const calls = run.calls.map((call) => [h("b", call.operation), call.lane, call.held ? badge([call.state, "402", "429"].includes(call.held) ? "held back" : "retrying") : call.stage, reason(call),
-    `${span(run.now - call.since)} (since ${moment(call.since)})`, call.attempts && `${call.attempts}${call.retries ? `, ${call.retries} again` : ""}`,
+    `${span(run.now - call.since)} (since ${moment(call.since)})`, call.attempts && `${call.attempts}${call.retries ? ` (sent again: ${call.retries})` : ""}`,
     call.deadline && (call.deadline > run.now ? `in ${span(call.deadline - run.now)}` : "passed")]);
   const spent = Object.keys(PARTS).map((_, at) => run.minutes.reduce((sum, each) => sum + each[2 + at], 0));
   const total = spent.reduce((a, b) => a + b, 0), chart = h("div.chart");
   const legend = () => h("div.row", Object.entries(PARTS).map(([part, text], at) => key(`c-${part}`, `${part} ${Math.round((spent[at] / total) * 100)} %: ${text}`)));
   show(body, card("Now", h("p", { id: "why" }, word), run.advice && h("p.advice", h("b", "What to do: "), run.advice),
-    calls.length > 0 && table(["Call", "Lane", "Stage", "Reason", "#Waits", "#Attempts", "#Deadline"], calls), run.pending > calls.length && muted(`… and ${run.pending - calls.length} more`)),
-  card("Where the time went, by minute", total ? [chart, legend()] : muted("Known after the first ten seconds of a run.")));
+    calls.length > 0 && table(["Call", "Lane", "Stage", "Reason", "#Waited", "#Attempts", "#Deadline"], calls), run.pending > calls.length && muted(`… and ${run.pending - calls.length} more`)),
+  card(`Where the time went, ${run.minutes[0]?.[1] > 60 ? `every ${span(run.minutes[0][1])}` : "by minute"}`, total ? [chart, legend()] : muted("Known after the first ten seconds of a run.")));
   if (total) bars(chart, run.minutes, Object.keys(PARTS));
 }
 
@@ -231,13 +231,13 @@ function renderRetries(run, body) {
   const causes = {};
   for (const each of run.retries) if (each.number) (causes[each.number] ??= new Set()).add(each.reason);
   const result = (call) => (call.error || "succeeded") + (causes[call.number] ? ` (sent again after ${[...causes[call.number]].join(", ")})` : "");
-  show(body, h("div.tiles", tile(number(count), "requests sent again"), tile(number(effects.yes), "calls that took effect once, in the end"),
-    tile(number(effects.no), "calls without effect"), tile(number(effects.unknown), "calls whose effect is unknown")),
+  show(body, h("div.tiles", tile(number(count), "retries"), tile(number(effects.yes), "took effect, once"),
+    tile(number(effects.no), "had no effect"), tile(number(effects.unknown), "effect unknown")),
   effects.unknown > 0 && h("div.note", "Unknown: the server may have done the work although no answer came. Look at the step it is at, or resume from a checkpoint, before you repeat such a call."),
   card("What became of the calls", run.outcomes.length ? table(["Ended", "Call", "#seq_id", "#Sent again", "Result", "Took effect", "#Took"], run.outcomes.slice(-100).reverse().map((call) =>
     [moment(call.time), h("b", call.operation), call.seq_id, call.retries, visible(result(call)), badge(call.effect), span(call.seconds)])) : muted("They are still under way.")),
-  card("Why requests were sent again", table(["Call and reason", "#Times"], run.reasons.map(([name, times]) => [name, times]))),
-  card("The last of them", table(["Time", "Request", "Lane", "#Attempt", "Reason", "#Next after"], run.retries.slice(-20).reverse().map((each) =>
+  card("Why requests were retried", table(["Call and reason", "#Times"], run.reasons.map(([name, times]) => [name, times]))),
+  card("The last retries", table(["Time", "Request", "Lane", "#Attempt", "Reason", "#Next after"], run.retries.slice(-20).reverse().map((each) =>
     [moment(each.time), h("b", each.operation), each.lane, each.attempt, each.reason, `${span(each.delay)} (${each.source})`]))));
 }
 
@@ -252,14 +252,15 @@ async function renderCost(run, body) {
   const input = h("input", { id: "plan", type: "number", min: 1, value: plan || "", placeholder: "1000", onchange: (event) => { store(`plan ${run.id}`, event.target.value); event.target.blur(); update(); } });
   const chart = h("div.chart"), names = { train: "trained", prefill: "read as prompts", sample: "sampled", tokens: "all together" };
   const used = { ...run.totals, tokens: ["train", "prefill", "sample"].reduce((sum, kind) => sum + (run.totals[kind] || 0), 0) };
-  show(body, h("div.tiles", tile(price(run.cost), "spent so far"), tile(price(rate), "per hour"), tile(price(each), "per step"), left !== null && tile(price(left), `left of ${price(limit)}`),
-    left !== null && rate && !OVER.includes(run.state) && tile(left > 0 ? span((left / rate) * 3600) : "now", "until the budget is used up"),
+  const tokens = card("Tokens", table(["Kind", "#Used", "#Budget"], Object.entries(names).filter(([kind]) => used[kind] !== undefined).map(([kind, name]) =>
+    [name, number(used[kind]), number(run.budget[kind])])));
+  if (!rows.length) return show(body, card("Spend over time", muted('No prices are known: pass ServiceClient(prices="prices.toml") with the prices of your server, and the log has costs.')), tokens);
+  show(body, h("div.tiles", tile(price(run.cost), "spent so far"), tile(price(rate), "per hour"), tile(price(each), "per step"),
+    left !== null && (left < 0 ? tile(price(-left), `over the budget of ${price(limit)}`) : tile(price(left), `left of ${price(limit)}`)),
+    left > 0 && rate && !OVER.includes(run.state) && tile(span((left / rate) * 3600), "until the budget is used up"),
     plan && each ? tile(price(each * plan), `forecast for ${number(plan)} steps`) : null),
-  card("Spend over time", rows.length ? chart : muted('No prices are known: pass ServiceClient(prices="prices.toml") with the prices of your server, and the log has costs.'),
-    h("label.small.muted", "Planned steps, for a forecast: ", input)),
-  card("Tokens", table(["Kind", "#Used", "#Budget"], Object.entries(names).filter(([kind]) => used[kind] !== undefined).map(([kind, name]) =>
-    [name, number(used[kind]), number(run.budget[kind])]))));
-  if (rows.length) lines(chart, [{ name: "spent", tone: "c0", rows }], { time: true, height: 260, limit, unit: run.currency, label: "spend over time" });
+  card(`Spend over time${run.currency ? `, ${run.currency}` : ""}`, chart, h("label.row.small.muted", "Planned steps, for a forecast:", input)), tokens);
+  lines(chart, [{ name: "spent", tone: "c0", rows }], { time: true, height: 260, limit, unit: run.currency, label: "spend over time" });
 }
 
 // --- samples ---------------------------------------------------------------------------------
@@ -295,9 +296,9 @@ async function renderSamples(run, body) {
 const more = (cut) => cut > 0 && h("p.muted.small", `… ${number(cut)} more characters in the file`);
 
 function sequence(each, shade) {
-  const { pieces, logprobs, trainer_logprobs: trained } = each, known = (value) => value !== undefined && value !== null;
+  const { pieces, logprobs, trainer_logprobs: trained } = each, known = Number.isFinite;
   const gaps = pieces.map((_, at) => trained[at] - logprobs[at]).filter(Number.isFinite);
-  const gap = gaps.length ? `, trainer apart ${(gaps.reduce((sum, one) => sum + Math.abs(one), 0) / gaps.length).toFixed(3)} a token` : "";
+  const gap = gaps.length ? `, trainer differs by ${(gaps.reduce((sum, one) => sum + Math.abs(one), 0) / gaps.length).toFixed(3)} a token` : "";
   const token = (piece, at) => {
     const element = h("span", visible(piece)), sure = logprobs[at], apart = trained[at] - sure;
     if (known(sure)) {
@@ -306,7 +307,7 @@ function sequence(each, shade) {
     }
     if (known(trained[at]) && known(sure)) {
       element.style.setProperty("--d", Math.min(1, Math.abs(apart)).toFixed(3));
-      element.title += `\ntrainer ${trained[at].toFixed(3)}, apart ${apart.toFixed(3)}`;
+      element.title += `\ntrainer ${trained[at].toFixed(3)}, difference ${apart.toFixed(3)}`;
     }
     return element;
   };

@@ -12,12 +12,9 @@ function svg(tag, attributes = {}, ...children) {
 export function number(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  if (size >= 1e9) return (value / 1e9).toFixed(2) + " G";
-  if (size >= 1e6) return (value / 1e6).toFixed(2) + " M";
-  if (size >= 1e4) return (value / 1e3).toFixed(1) + " k";
-  if (size >= 100 || Number.isInteger(value)) return String(Math.round(value * 10) / 10);
-  if (size >= 0.001 || size === 0) return String(Number(value.toPrecision(4)));
-  return value.toExponential(2);
+  if (size >= 1e15 || (size < 0.001 && size > 0)) return value.toExponential(2);
+  for (const [unit, name] of [[1e12, " T"], [1e9, " G"], [1e6, " M"]]) if (size >= unit) return Number((value / unit).toPrecision(4)) + name;
+  return (size >= 100 ? Math.round(value * 10) / 10 : Number(value.toPrecision(4))).toLocaleString("en", { maximumFractionDigits: 6 });
 }
 
 const TIMES = [1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400];
@@ -71,7 +68,8 @@ export function lines(place, series, options = {}) {
   const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": options.label || "curve" });
   for (const y of ticks(y0, y1, options.small ? 3 : 5)) root.append(across("grid", y), svg("text", { x: left - 8, y: Y(y) + 4, "text-anchor": "end" }, number(y)));
   for (const x of ticks(x0, x1, Math.max(3, Math.floor(width / 130)), time))
-    root.append(svg("text", { x: Math.min(X(x), width - right - (time ? 12 : 0)), y: height - 4, "text-anchor": "middle" }, time ? clock(x) : number(x)));
+    root.append(svg("text", { x: Math.max(left + (time ? 28 : 10), Math.min(X(x), width - right - (time ? 12 : 0))), y: height - 4, "text-anchor": "middle" }, time ? clock(x) : number(x)));
+  root.append(svg("text", { x: left - 8, y: height - 4, "text-anchor": "end" }, time ? "time" : "step"));
   for (const { tone, raw, rows } of drawn) {
     if (weight) root.append(svg("path", { class: `raw ${tone}`, d: path(raw, 1) }));
     else root.append(svg("path", { class: `band ${tone}`, d: `${path(rows, 3)}${path([...rows].reverse(), 2).replace("M", "L")}Z` }));
@@ -108,7 +106,7 @@ function pointer(place, root, series, box, options) {
       const line = document.createElement("div"), dot = document.createElement("i");
       line.className = "key";
       dot.className = s.tone;
-      line.append(dot, `${s.name}: ${number(row[1])} ${options.unit || ""} at ${options.time ? clock(row[0]) : number(row[0])}`);
+      line.append(dot, `${s.name}: ${number(row[1])} ${options.unit || ""} at ${options.time ? clock(row[0]) : `step ${number(row[0])}`}`);
       return line;
     }));
     tip.hidden = false;
