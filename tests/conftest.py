@@ -1,13 +1,18 @@
 """What holds for all tests: they do not depend on how the test command itself was started."""
 
 import gc
+import importlib
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from given_back import watched
 from hypothesis import settings
+
+from tinker_ext import compat
 
 HERE = Path(__file__).parent
 # Tests of a lane or a budget itself, which end with some of it taken.
@@ -29,13 +34,29 @@ def everything_given_back(request: pytest.FixtureRequest) -> Iterator[None]:
         assert taken.left_by_threads() == []
 
 
+_stand_ins: dict[str, ModuleType] = {}
+
+
+@pytest.fixture
+def stand_in() -> Iterator[ModuleType]:
+    """`import tinker` means us until the test ends; later ones must not depend on it."""
+    compat.install()
+    sys.modules.update(_stand_ins)
+    yield importlib.import_module("tinker")
+    sys.path.remove(str(compat.directory()))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tinker"]:
+        _stand_ins[name] = sys.modules.pop(name)
+
+
 # A shell starts background jobs with Ctrl-C ignored, and children inherit that; the tests that
 # interrupt programs of their own would wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is not a fault of what is tested: no example has to end within 200 ms.
-settings.register_profile("patient", deadline=None)
+# Few examples find what many find, only later; `--hypothesis-profile thorough` looks longer.
+settings.register_profile("patient", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("patient")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from given_back import watched
 from virtual_clock import VirtualClockLoop, run_virtual
 
 from tinker_ext import AdamParams, Datum, ModelInput, ServiceClient
-from tinker_ext.core.loop import InlineRuntime
+from tinker_ext.core.loop import Runtime
 from tinker_ext.core.workspace import deadline as deadline
 from tinker_ext.mock import App, Settings, create_app
 
@@ -21,6 +22,41 @@ T = TypeVar("T")
 
 MODEL = "tinker-ext/tiny"
 WIRES = ("json", "proto")
+
+
+class InlineRuntime(Runtime):
+    """Runs the core on a loop that the caller drives, for example one with a virtual clock.
+
+    Only the `*_async` methods may be used with it: a blocking call would stop the loop.
+    """
+
+    generation = 0
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread = threading.get_ident()
+        super().__init__()
+
+    def time(self) -> float:
+        """The loop's time."""
+        return self._loop.time()
+
+    def retain(self) -> None:
+        """Do nothing: the caller owns the loop."""
+
+    def release(self) -> None:
+        """Do nothing: the caller owns the loop."""
+
+    def call(self, fn: Callable[..., object], *args: Any) -> None:
+        """Run `fn(*args)` on the loop soon."""
+        if threading.get_ident() == self._thread:
+            self._loop.call_soon(fn, *args)
+        else:
+            self._loop.call_soon_threadsafe(fn, *args)
+
+    async def offload(self, size: int, fn: Callable[..., T], *args: Any) -> T:
+        """Run `fn(*args)` here, so that one seed stays one execution."""
+        return fn(*args)
 
 
 def datum(length: int = 4, first: int = 1) -> Datum:

@@ -35,9 +35,9 @@ class HaltedError(RuntimeError):
 class _JumpingSelector(selectors.BaseSelector):
     """Never blocks for a timer: asks the real selector what is ready now, else moves the clock."""
 
-    # Work handed to a thread (getaddrinfo, an encoder off the loop) finishes in real time; the
-    # loop waits this many real seconds for it before it declares a deadlock.
-    patience = 5.0
+    # Real seconds to wait for a thread of somebody else before a deadlock is declared. Work that
+    # the loop itself has handed to a thread (getaddrinfo, an encoder) is waited for.
+    patience = 60.0
 
     def __init__(self) -> None:
         self._real = selectors.DefaultSelector()
@@ -48,9 +48,10 @@ class _JumpingSelector(selectors.BaseSelector):
         ready = self._real.select(0)
         if ready or timeout == 0:
             return ready
-        if self.threads_at_work or timeout is None:
-            ready = self._real.select(self.patience)
-            if ready or timeout is not None:
+        if self.threads_at_work:
+            return self._real.select(self.patience)
+        if timeout is None:
+            if ready := self._real.select(self.patience):
                 return ready
             raise DeadlockError("every task waits for something that nobody will do")
         self.now += timeout

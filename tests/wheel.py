@@ -1,6 +1,6 @@
 """Build the wheel, install it in a clean environment, and say what that pulls and weighs.
 
-Run by `nox -s wheel`; `tests/contract/test_light_core.py` checks the same facts without installing.
+Run by `nox -s wheel`; `tests/process/test_light_core.py` checks the same facts without installing.
 `--uv PATH` lets uv do the work of pip: in a fraction of the time, and without the bytecode that pip
 adds to what is weighed.
 """

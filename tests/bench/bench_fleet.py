@@ -43,7 +43,8 @@ def round_of(service: ServiceClient, answer: Any, samples: int) -> float:
     began = time.thread_time()
     for call in calls:
         watch = watchers.begin_sample("s", prompt, 1, 2)
-        watch.follow(call, call.result)
+        if watch is not None:
+            watch.follow(call, call.result)
         if pool.limit.value > 0:
             pool.limit.accepted(in_flight=1)
         call.result.settle(answer)

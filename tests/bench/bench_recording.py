@@ -18,8 +18,7 @@ import numpy as np
 
 from tinker_ext import AdamParams, Datum, ModelInput, SampleLog, SampleResponse, ServiceClient
 from tinker_ext.mock import Server, Settings
-from tinker_ext.observe.run_log import RunLogObserver
-from tinker_ext.observe.waits import Waits
+from tinker_ext.observe.run_log import RunLogObserver, Waits
 from tinker_ext.types import SampledSequence
 
 MODEL = "tinker-ext/tiny"

@@ -23,7 +23,8 @@ from typing import Any
 
 import httpx
 
-from tinker_ext._transport import Call, Connection, Lane, RetryRule
+from tinker_ext._transport.connection import Connection
+from tinker_ext._transport.messages import Call, Lane, RetryRule
 
 PROMPT = b'{"prompt":{"chunks":[{"tokens":[%s],"type":"encoded_text"}]}}' % b",".join(
     b"%d" % n for n in range(1000, 1256)

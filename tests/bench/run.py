@@ -114,7 +114,7 @@ def constructing(field: Contest, plan: Plan) -> Iterator[Row]:
 def building(field: Contest, plan: Plan) -> Iterator[Row]:
     """The same, and written."""
     shape = {"datums": 128, "length": 4096}
-    turns = plan.each(2 * plan.rounds, plan.rounds)
+    turns = plan.each(plan.rounds, plan.rounds)
     built = only(field.turns("build", turns, form="arrays", **shape), "ms")
     yield Row("build + serialise 128 × 4,096, tokens as arrays too", "ms", built, 3, 5)
     built = only(field.turns("build", turns, form="numpy", **shape), "ms")
@@ -142,7 +142,7 @@ def batches(field: Contest, plan: Plan) -> Iterator[Row]:
 
 def json_batches(field: Contest, plan: Plan) -> Iterator[Row]:
     """The same on the JSON wire, against the SDK that has no other."""
-    url, turns = f"{field.url}/length=4096,era=0.4.1", {OURS: 3 * plan.few, OLD: plan.few}
+    url, turns = f"{field.url}/length=4096,era=0.4.1", {OURS: plan.few, OLD: plan.few}
     for form, least, aim in (("lists", 5, 7), ("numpy", 7, 10), ("torch", None, None)):
         if plan.old and form in plan.forms:
             rounds = turns if least else dict.fromkeys(turns, 1)
@@ -168,7 +168,7 @@ def growth(field: Contest, plan: Plan) -> Iterator[Row]:
     for datums, length in ((256, 4096), (1024, 8192)):
         shape = {"datums": datums, "length": length, "form": "numpy"}
         url = f"{field.url}/length={length}"
-        turns = {OURS: plan.few, NEW: 1}
+        turns = plan.each(plan.few, plan.few)
         trips = field.turns("round_trip", turns, url=url, calls=2, warm=datums == 256, **shape)
         costs[datums] = only(trips, "cpu_ns")
         yield Row(f"CPU per token of {datums:,} × {length:,} from numpy", "ns", costs[datums])
@@ -194,7 +194,8 @@ def sampling(
         return
     url = f"{field.url}/sample=100" if slow else f"{field.url}/free"
     field.turns("samples", plan.each(1, 1), warm=False, url=url, count=200)
-    turns = plan.each(plan.few + 1, 1 if many else plan.few, 0 if slow or many else 1)
+    tries = 1 if many else plan.few  # as many for each: the best counts
+    turns = plan.each(tries, tries, 0 if slow or many else 1)
     rates = field.turns("samples", turns, warm=False, url=url, count=count)
     work = f"{count:,} samples at once" + (", each 100 ms on the server" if slow else "")
     yield Row(work, "/s", only(rates, "per_s"), least, aim, more_is_better=True)

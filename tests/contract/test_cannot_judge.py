@@ -6,17 +6,18 @@ import threading
 
 import httpx
 import pytest
-from in_process import MODEL, datum
 
 from tinker_ext import Config, ServiceClient
-from tinker_ext._transport import Connection, Timing
+from tinker_ext._transport.connection import SLOW_SECONDS, Connection
+from tinker_ext._transport.retry import Timing
 from tinker_ext.auth import StaticKey
 from tinker_ext.cli.doctor import command
 from tinker_ext.cli.examination import examine
 from tinker_ext.conform import CannotJudge, run
 from tinker_ext.conform.preflight import SECONDS, look
+from tinker_ext.conform.runner import FIRST_SECONDS
 from tinker_ext.errors import FeatureMissingError, TinkerError
-from tinker_ext.mock import Server, Settings
+from tinker_ext.mock import Server, Settings, hosted
 
 
 @contextlib.contextmanager
@@ -95,6 +96,36 @@ def other_404(line, stop):
     say(line, 404, "application/json", '{"detail": "Not Found"}')
 
 
+def moved(line, stop):
+    """Send everybody somewhere else."""
+    line.recv(65536)
+    line.sendall(
+        b"HTTP/1.1 301 x\r\nlocation: https://elsewhere.invalid/a?token=b\r\n"
+        b"connection: close\r\ncontent-length: 0\r\n\r\n"
+    )
+
+
+def moved_nowhere(line, stop):
+    """Redirect without saying where to."""
+    say(line, 302, "text/plain", "")
+
+
+def unchanged(line, stop):
+    """Say that nothing has changed since, to who never asked before."""
+    line.recv(65536)
+    line.sendall(b"HTTP/1.1 304 x\r\nconnection: close\r\n\r\n")
+
+
+def deep(line, stop):
+    """Answer JSON that no parser follows to its end."""
+    say(line, 200, "application/json", "[" * 50_000)
+
+
+def escapes(line, stop):
+    """Answer what clears a terminal and renames its window."""
+    say(line, 200, "text/plain", "\x1b[2J\x1b]0;t\x07 hello")
+
+
 def gateway(line, stop):
     """Be a gateway whose server is down."""
     say(line, 502, "text/html", "<html>\r\n<h1>502 Bad Gateway</h1>\r\n</html>")
@@ -109,6 +140,11 @@ CASES = {
     nginx: r"is not a Tinker server: .* HTTP 404 \(text/html\) <html> <center><h1>404 Not Found",
     other_api: r'is not a Tinker server: .* HTTP 200 \(application/json\) {"hello": "world"}',
     other_404: r'is not a Tinker server: .* HTTP 404 \(application/json\) {"detail": "Not Found"}',
+    moved: r"redirects to 'https://elsewhere\.invalid'; give the final address as base URL",
+    moved_nowhere: r"is not a Tinker server: .* HTTP 302 \(text/plain\)\.",
+    unchanged: r"is not a Tinker server: .* HTTP 304 ",
+    deep: r"is not a Tinker server: .* HTTP 200 \(application/json\) \[\[",
+    escapes: r"is not a Tinker server: .* HTTP 200 \(text/plain\) \\x1b\[2J\\x1b]0;t\\x07 hello",
     gateway: r"the server behind it is down or unwell: .* HTTP 502 \(text/html\)",
 }
 # Seconds to wait where all of them pass; a busy machine may take any time for a real answer.
@@ -130,6 +166,7 @@ def test_what_is_not_a_server_gets_one_sentence(answer, monkeypatch):
     failed = [finding for finding in findings if finding.status == "fail"]
     assert len(failed) == 1, findings
     assert failed[0].fix
+    assert all(finding.detail.isprintable() for finding in findings)
 
 
 def down():
@@ -153,6 +190,7 @@ TO_CLIENTS = {
     nginx: CASES[nginx],
     other_api: CASES[other_api],
     other_404: CASES[other_404],
+    moved: r"was redirected \(301\) to https://elsewhere\.invalid; not followed",
     gateway: r"http://127.* answers, but the server behind it is down or unwell: .* <h1>502 Bad",
     None: r"cannot connect to http://127",
 }
@@ -162,13 +200,13 @@ TO_CLIENTS = {
 @pytest.mark.parametrize("call", ["get_server_capabilities", "create_lora_training_client"])
 def test_clients_say_it_too(answer, call, monkeypatch):
     """F42, M47: at the first call, naming the server, after one short window."""
-    # What hangs up, is unwell or is not there, is tried until the window ends.
-    window = PATIENT if "not a Tinker" in TO_CLIENTS[answer] else WINDOWS.get(answer, 3.0)
-    short = Timing(first_window=window)
+    short = Timing(first_window=WINDOWS.get(answer, PATIENT))
     monkeypatch.setattr("tinker_ext._transport.connection.DEFAULT_TIMING", short)
     with contextlib.ExitStack() as stack:
         url = down() if answer is None else stack.enter_context(listening(answer))
-        config = Config(base_url=url, api_key="tml-test", close_timeout=0.1)
+        # Users who name no number of attempts wait until the window ends.
+        again = {"retry_attempts": 3, "retry_base": 0.01}
+        config = Config(base_url=url, api_key="tml-test", close_timeout=0.1, **again)
         service = stack.enter_context(ServiceClient(config=config))
         with pytest.raises(TinkerError, match=TO_CLIENTS[answer]) as caught:
             getattr(service, call)(*([] if "get" in call else ["org/model"]))
@@ -186,22 +224,17 @@ def test_a_server_that_lacks_something_is_not_mistaken():
                 rest.list_training_runs().result()
 
 
-def test_a_client_of_a_server_of_neither_wire():
-    """F1, M47: the first refusal, and that both wires were tried."""
-    with Server(Settings(inline_engine=True)) as server:
-        server.faults.add("status", path="forward_backward", status=415)
-        with ServiceClient(base_url=server.url, api_key="tml-test") as service:
-            training = service.create_lora_training_client(MODEL, rank=1)
-            with pytest.raises(TinkerError, match="takes training bodies in neither wire"):
-                training.forward_backward([datum()], "cross_entropy").result()
-
-
 def test_all_fits_into_ten_seconds():
-    """F33, F42, M47: conform and doctor make two requests, a client waits for one window."""
-    assert SECONDS < 10
-    assert Timing().first_window < 10
+    """F33, F42, M47: the start of the program on a busy machine included.
+
+    conform and doctor make two requests, a client waits for one window, and a server that falls
+    silent later is reported.
+    """
+    assert Timing().first_window <= 6
+    assert Timing().first_window == SECONDS
+    assert FIRST_SECONDS < SLOW_SECONDS <= 6  # one line, not two
     (option,) = [each for each in command.params if each.name == "timeout"]
-    assert option.default < 10  # for a connection that nobody takes, before any request
+    assert option.default <= 6  # for a connection that nobody takes, before any request
     assert Connection("http://x", StaticKey("k")).timing.first_window == Timing().first_window
     patient = Config(request_timeout=90.0)
     assert Connection("http://x", StaticKey("k"), config=patient).timing.first_window == 90.0
@@ -216,26 +249,38 @@ def test_a_wrong_key_is_told():
         run(server.url, api_key="tml-wrong")
 
 
-def test_a_server_of_neither_wire():
-    """F33, M47: both refusals are shown, once, instead of a failure for each check."""
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"wire": "json"},
+        {"wire": "proto"},
+        {"wire": "both"},
+        {"era": "0.4.1"},
+        {"seq": "late", "created_status": 201, "future_status": 202},
+        hosted.overrides(),
+    ],
+    ids=str,
+)
+def test_a_good_server_is_fine(settings):
+    """M47: doctor opens a session, ends it again, trains nothing, and finds nothing to fix."""
+    with Server(Settings(**settings)) as server:
+        findings = list(examine(server.url, env={"TINKER_API_KEY": "tml-test"}, timeout=PATIENT))
+        paths = [entry.path.rpartition("/")[2] for entry in server.log.requests()]
+    assert [finding for finding in findings if finding.status in ("fail", "warn")] == []
+    assert any("training bodies are read" in finding.detail for finding in findings)
+    assert paths.count("create_session") == 1
+    assert "finish" in paths
+    assert not {"create_model", "optim_step", "asample", "save_weights"} & set(paths)
+
+
+def test_a_server_that_breaks_on_bodies_is_not_called_fine():
+    """M47: what doctor cannot tell it says."""
     with Server(Settings()) as server:
-        server.faults.add("status", path="forward", status=415)
-        server.faults.add("status", path="forward_backward", status=415)
-        with pytest.raises(CannotJudge, match=r"neither wire: proto: HTTP 415 .*json: HTTP 415"):
-            run(server.url, api_key="tml-test")
+        server.faults.add("status", path="forward_backward", status=500)
+        server.faults.add("status", path="forward", status=500)
         findings = list(examine(server.url, env={"TINKER_API_KEY": "tml-test"}, timeout=PATIENT))
-    failed = [finding.detail for finding in findings if finding.status == "fail"]
-    assert failed == [
-        "the server takes training bodies in neither wire (json: HTTP 415, proto: HTTP 415)"
-    ]
-
-
-@pytest.mark.parametrize("wire", ["json", "proto", "both"])
-def test_a_server_of_one_wire_is_fine(wire):
-    """M47: doctor does not mistake a server of one wire, or of the first era, for a mute one."""
-    with Server(Settings(wire=wire)) as server:
-        findings = list(examine(server.url, env={"TINKER_API_KEY": "tml-test"}, timeout=PATIENT))
-    assert [finding for finding in findings if finding.status == "fail"] == []
+    assert findings[-1].status == "warn"
+    assert "whether the server reads training bodies is not known" in findings[-1].detail
 
 
 def test_a_good_server_is_judged_from_inside_a_loop():

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import socket
 import sys
 import types
@@ -12,7 +13,8 @@ from click.testing import CliRunner
 
 from tinker_ext import AdamParams, Datum, ModelInput, ServiceClient
 from tinker_ext.cli.run import root, run
-from tinker_ext.cli.screen import Screen
+from tinker_ext.cli.screen import Screen, size
+from tinker_ext.clients import embedded
 from tinker_ext.mock import Server, Settings
 
 MODEL = "tinker-ext/tiny"
@@ -209,7 +211,7 @@ def test_delete(server, tell, show):
 
 @pytest.mark.parametrize("which", ["first", "export", "sampler"])
 def test_download(which, trained, tell, show, tmp_path):
-    """M37: the files of a checkpoint in a directory named after it; --force replaces it."""
+    """M37 F29: its files and their size, in a directory named after it; --force replaces it."""
     path = getattr(trained, which)
     done = tell("checkpoint", "download", path, "-o", "models")
     name = path.removeprefix("tinker://").replace("/", "_").replace(":", "_")
@@ -226,8 +228,11 @@ def test_download(which, trained, tell, show, tmp_path):
     assert code == 1
     assert "--force" in err
     (folder / "stale").write_text("x")
-    tell("checkpoint", "download", path, "-o", "models", "--force")
+    code, out, _ = show("checkpoint", "download", path, "-o", "models", "--force")
+    assert code == 0
     assert not (folder / "stale").exists()
+    assert f"models/{name}" in out
+    assert size(done["file_size_bytes"]) in out
 
 
 def test_download_checks_the_digest_it_is_given(trained, show, tmp_path):
@@ -240,10 +245,29 @@ def test_download_checks_the_digest_it_is_given(trained, show, tmp_path):
     assert code == 1
     assert "archive.tar.gz" in err
     code, _, err = show(*words, "123")
-    assert code == 1
+    assert code == 2
     assert "64 hexadecimal" in err
     folders = [path.name for path in (tmp_path / "digests").iterdir()]
     assert all(name.startswith(".") for name in folders), folders
+
+
+def test_download_checks_the_size_it_is_given(trained, show, tmp_path):
+    """F29: --size refuses another file, a name that there is not, and what is no number."""
+    words = ("checkpoint", "download", trained.second, "-o", "sizes", "--size")
+    code, _, err = show(*words, "12")
+    assert code == 1
+    told = re.search(r"has (\d+) bytes where 12 were expected", err)
+    assert told, err
+    code, _, err = show(*words, f"nobody={told[1]}")
+    assert code == 1
+    assert "--size is for a file 'nobody'" in err
+    assert "archive.tar.gz" in err
+    for wrong in ("2 GB", "archive.tar.gz=", "-1", "9" * 5000):
+        code, _, err = show(*words, wrong)
+        assert code == 2
+        assert "whole number" in err
+    assert all(path.name.startswith(".") for path in (tmp_path / "sizes").iterdir())
+    assert show(*words, f"archive.tar.gz={told[1]}")[0] == 0
 
 
 def test_download_uses_nothing_of_another_version(trained, tell, tmp_path):
@@ -476,6 +500,21 @@ def test_no_server_is_configured(show, monkeypatch):
         assert err.count("embedded server") == 1
         for way in ("TINKER_API_KEY", "TINKER_BASE_URL", "base_url='embedded'"):
             assert way in err
+
+
+@pytest.mark.parametrize("kind", ["sampler_weights", "weights"])
+def test_download_from_a_folder(show, tmp_path, kind):
+    """M37, F40: what `embedded:FOLDER` has saved comes out of it, without any port."""
+    url = f"embedded:{tmp_path / 'state'}"
+    with ServiceClient(base_url=url) as service:
+        training = service.create_lora_training_client("tinker-ext/tiny", rank=4)
+        save = {"weights": "save_state", "sampler_weights": "save_weights_for_sampler"}[kind]
+        path = getattr(training, save)("one").result().path
+    target = tmp_path / "files"
+    words = ["checkpoint", "download", path, "--output", str(target)]
+    assert show("--base-url", url, *words)[0] == 0
+    assert any(file.suffix == ".safetensors" for file in target.rglob("*"))
+    embedded.reset()
 
 
 def test_doctor(show, tell, server, monkeypatch):

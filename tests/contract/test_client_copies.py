@@ -157,7 +157,6 @@ def test_copies_from_pickles_and_handles_join_and_keep_their_settings():
         finally:
             for holder in {unpickled._workspace, handled._workspace}:
                 holder.close("success").result(300)
-                holder.release()
 
 
 def test_what_copies_share_ends_with_the_last_of_them():

@@ -61,7 +61,6 @@ def end(*clients):
     for holder in {each._workspace for each in clients}:
         if not holder.closed:
             holder.close("success").result(300)
-            holder.release()
 
 
 def sampled(sampler):

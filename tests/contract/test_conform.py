@@ -60,7 +60,7 @@ NUMBERS = itertools.count()
 
 def examine(only=None, **settings):
     """Run the suite on an embedded server with these settings."""
-    app = create_app(Settings(inline_engine=True, **settings))
+    app = create_app(Settings(**{"inline_engine": True, "long_poll": 0.2, **settings}))
     try:
         return run(
             # What is found out about a server is remembered by its URL.
@@ -97,8 +97,11 @@ def test_the_embedded_server_passes_in_full(clean):
         ({"era": "0.36.0", "seq": "strict"}, {"body.first_era", "rest.archive"}),
         ({"wire": "json", "seq": "ignore"}, {"seq.repeat", "seq.conflict"}),
         ({"seq": "gap", "pending": "try_again"}, set()),
-        ({"seq": "late", "declared": False, "created_statuses": True}, set()),
-        ({"wire": "proto", "declared": False}, {"body.first_era"}),
+        (
+            {"seq": "late", "wire": "proto", "declared": False}
+            | {"created_status": 201, "future_status": 202},
+            {"body.first_era"},
+        ),
         ({**hosted.overrides(), "long_poll": 0.2}, {"checkpoint.pending"}),
     ],
 )
@@ -249,7 +252,7 @@ class StandIn(httpx.ASGITransport):
 
 def test_a_stand_in_for_a_model_is_not_judged_by_its_numbers():
     """F33, M47: what compares numbers is unjudged, the rest is judged; the exit code says so."""
-    app = create_app(Settings(inline_engine=True, wire="json"))
+    app = create_app(Settings(inline_engine=True, long_poll=0.2, wire="json"))
     report = run(
         "http://embedded",
         ["loss.sum", "loss.ppo", "seq.conflict"],
@@ -279,7 +282,7 @@ def test_a_server_without_room_for_a_model_is_not_judged():
                     return httpx.Response(200, json={"error": "no slot left", "category": "server"})
             return httpx.Response(reply.status_code, headers=reply.headers, content=reply.content)
 
-    app = create_app(Settings(inline_engine=True, wire="json"))
+    app = create_app(Settings(inline_engine=True, long_poll=0.2, wire="json"))
     report = run(
         f"http://server-{next(NUMBERS)}",
         ["loss.sum", "seq.conflict", "service.healthz"],

@@ -1,4 +1,6 @@
-"""M40: every planted mistake shows on the wire, so that a conformance suite can find it."""
+"""M40: the same server shows the same things, and an unknown planted mistake is refused.
+
+That each planted mistake shows is proved by the conformance suite, which finds it."""
 
 import asyncio
 
@@ -6,7 +8,7 @@ import pytest
 from raw_tinker import Raw, datum
 from virtual_clock import run_virtual
 
-from tinker_ext.mock import BUGS, Settings
+from tinker_ext.mock import Settings
 
 
 async def outcome(raw, path, /, **body):
@@ -120,12 +122,6 @@ def clean():
 def test_the_same_server_shows_the_same_things(clean):
     """M40: same seed, same numbers, bit for bit."""
     assert run_virtual(observed()) == clean
-
-
-@pytest.mark.parametrize("bug", sorted(BUGS))
-def test_a_planted_bug_shows(bug, clean):
-    """M40: the run differs from the clean one."""
-    assert run_virtual(observed(bug)) != clean
 
 
 def test_an_unknown_bug_is_refused():

@@ -1,4 +1,4 @@
-"""M40: eight clients training and five hundred samples in flight at once."""
+"""M40: eight clients training and two hundred samples in flight at once."""
 
 import asyncio
 import json
@@ -7,7 +7,7 @@ from raw_tinker import Raw
 
 from tinker_ext.mock import Server, Settings
 
-TRAINERS, STEPS, SAMPLES = 8, 4, 500
+TRAINERS, STEPS, SAMPLES = 8, 3, 200
 
 
 async def train(url):
@@ -65,7 +65,7 @@ async def samples(url):
     return await asyncio.gather(*(sample(url, sampler, n) for n in range(SAMPLES)))
 
 
-def test_eight_trainers_and_five_hundred_samples():
+def test_eight_trainers_and_two_hundred_samples():
     """M40: every run learns alike, every seed draws alike, every effect is logged once in order."""
 
     async def scenario(url):

@@ -32,7 +32,7 @@ OPERATIONS = [
 ]
 
 
-EXAMPLES = int(os.environ.get("TINKER_FUZZ_EXAMPLES", "3"))
+EXAMPLES = int(os.environ.get("TINKER_FUZZ_EXAMPLES", "2"))
 
 
 @pytest.fixture(scope="module")

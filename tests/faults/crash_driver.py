@@ -1,14 +1,16 @@
 """Runs training processes that kill themselves at a chosen event; one JSON order per input line.
 
-The imports are done once; each order is carried out by a forked child without threads of its own.
-An order: journal, url, steps, kill_at (None lets the child live), reattach, disk (bytes a file may
-have before the disk is full; None is a large one), full (the event from which the disk is full, the
-event from which it is not, and the bytes that still fit). The answer: the status of the child, the
-events it has seen and the path it saved at the end.
+The imports are done once, also those that a run makes as it goes; each order is carried out by a
+forked child without threads of its own. An order: journal, url, steps, kill_at (None lets the child
+live), reattach, disk (bytes a file may have before the disk is full; None is a large one), full
+(the event from which the disk is full, the event from which it is not, and the bytes that still
+fit). The answer: the status of the child, the events it has seen and the path it saved at the end.
 """
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
 import resource
@@ -18,6 +20,7 @@ import traceback
 
 from tinker_ext import AdamParams, Datum, ModelInput
 from tinker_ext._transport.events import RequestFinished, RequestStarted
+from tinker_ext.errors import TinkerError
 from tinker_ext.runs import Run
 
 
@@ -76,7 +79,8 @@ def train(order: dict) -> dict:
         reattach=order.get("reattach", True),
     )
     run.journal.file.listener = killer
-    run.journal.long_bytes = 12_000  # so that a short run rewrites its journal a few times
+    # So that a short run rewrites its journal a few times.
+    run.journal.long_bytes = 400 * order["steps"]
     done = []
     with run:
         for step in run.steps(order["steps"]):
@@ -85,15 +89,26 @@ def train(order: dict) -> dict:
             update = run.training.optim_step(AdamParams(learning_rate=1e-2))
             if step % 2:
                 update.result()
-            if step % 10 == 9:
+            if step % 4 == 3:
                 run.save("ckpt")
             run.notes["cursor"] = step + 1
             done.append(step)
         path = run.save("final")
-    return {"events": killer.events, "path": path, "done": done, "how": run.how}
+    loaded = sorted(sys.modules)
+    return {"events": killer.events, "path": path, "done": done, "how": run.how, "loaded": loaded}
+
+
+def load(names: list[str]) -> None:
+    """Load what a child had to load, so that the next ones need not."""
+    for name in names:
+        if name not in sys.modules:
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
 
 
 def main() -> None:
+    warm = False
     for line in sys.stdin:
         order = json.loads(line)
         reading, writing = os.pipe()
@@ -104,7 +119,8 @@ def main() -> None:
                 os.write(writing, json.dumps(train(order)).encode())
                 code = 0
             except BaseException as error:
-                os.write(writing, json.dumps({"error": repr(error)}).encode())
+                told = {"error": repr(error), "ours": isinstance(error, TinkerError)}
+                os.write(writing, json.dumps(told).encode())
                 if not order.get("quiet"):
                     traceback.print_exc()
             finally:
@@ -115,7 +131,12 @@ def main() -> None:
             answer = pipe.read()
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
-        print(json.dumps({"code": code, **(json.loads(answer) if answer else {})}), flush=True)
+        told = json.loads(answer) if answer else {}
+        loaded = told.pop("loaded", None)
+        if loaded and not warm:
+            load(loaded)
+            warm = True
+        print(json.dumps({"code": code, **told}), flush=True)
 
 
 main()

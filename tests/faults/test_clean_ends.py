@@ -53,9 +53,9 @@ def driver(server, tmp_path_factory):
         answer["noise"] = errors.read_text()
         return answer
 
-    yield order
-    process.stdin.close()
-    process.wait(300)
+    with process:
+        yield order
+        process.stdin.close()
 
 
 def reason(server, session_id):

@@ -1,6 +1,7 @@
 """Kill -9 at any moment of a run, resume, and end with the weights of the run nobody disturbed.
 
-By default a sample of the kill points; `CRASH_POINTS=200` (or `all`) tries that many of each kind.
+By default a few of the kill points; `CRASH_POINTS=200` (or `all`) tries that many of each kind. The
+run is short, so that 200 are nearly all there are, and all kinds take minutes on one core.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -18,11 +20,11 @@ import pytest
 
 from tinker_ext.mock import Server, Settings
 
-STEPS = 30
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("crash_driver.py")
 POINTS = os.environ.get("CRASH_POINTS", "")
-JOURNAL_BYTES = 14_000
+STEPS = 8
+JOURNAL_BYTES = 470 * STEPS
 """About as large as the journal of a run gets before it is rewritten."""
 
 
@@ -43,9 +45,9 @@ def driver():
         process.stdin.flush()
         return json.loads(process.stdout.readline())
 
-    yield order
-    process.stdin.close()
-    process.wait(300)
+    with process:
+        yield order
+        process.stdin.close()
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +99,7 @@ def sampled(events, few, seed):
 
 
 # profile of the server, whether it loses the session with the crash, points by default
-KINDS = [("dedupe", False, 3), ("gap", False, 1), ("strict", False, 1), ("ignore", False, 1)]
+KINDS = [("dedupe", False, 2), ("gap", False, 1), ("strict", False, 1), ("ignore", False, 1)]
 KINDS += [("late", False, 1), ("dedupe", True, 1)]
 
 
@@ -116,7 +118,7 @@ def test_any_kill_ends_in_the_same_weights(driver, calm, tmp_path, seq, loses, f
             lose(server, loses)
             over = ended(server)
             # A second crash, early in the resumed process.
-            again = driver(server, journal, kill_at=1 + point % 40)
+            again = driver(server, journal, kill_at=1 + point % STEPS)
             lose(server, loses)
             done = again
             if again["code"] != 0:
@@ -138,8 +140,9 @@ def test_any_kill_ends_in_the_same_weights(driver, calm, tmp_path, seq, loses, f
             assert hows <= {"reattached", "started"}
 
 
+FULL = re.compile(r"The journal \S+ cannot be (written|opened): File too large")
 # profile of the server, points by default
-DISKS = [("dedupe", 2), ("gap", 3), ("strict", 2), ("ignore", 2), ("late", 2)]
+DISKS = [("dedupe", 2), ("gap", 2), ("strict", 1), ("ignore", 1), ("late", 1)]
 
 
 @pytest.mark.timeout(7200)
@@ -155,7 +158,8 @@ def test_a_disk_that_fills_ends_in_the_same_weights(driver, calm, tmp_path, seq,
             full = driver(server, journal, kill_at=at, disk=disk, quiet=True)
             failed += full["code"] != 0
             if full["code"] > 0:
-                assert is_ours(full["error"]), f"{disk} bytes: {full['error']}"
+                assert full["ours"], f"{disk} bytes: {full['error']}"
+                assert FULL.search(full["error"]), f"{disk} bytes: {full['error']}"
             # The disk is full at the first attempt to resume, too, then somebody makes room.
             driver(server, journal, disk=disk, quiet=True)
             done = driver(server, journal)
@@ -172,7 +176,7 @@ def test_a_disk_that_is_full_for_a_while(driver, calm, tmp_path, seq, few):
     """F24 M20: some writes fail, later ones do not, then killed: what was sent is known."""
     rng = random.Random(f"while {seq}")
     with Server(Settings(seq=seq, session_ttl=3600, log_size=1_000_000)) as server:
-        for first in sampled(calm["events"] - 40, 2 * few, f"while {seq}"):
+        for first in sampled(calm["events"] - 10, few, f"while {seq}"):
             journal = tmp_path / f"{first}.journal"
             last = first + rng.choice((1, 2, 3, 8, 20))
             at = rng.choice((None, last + rng.randrange(1, 30)))
@@ -193,10 +197,3 @@ def test_a_journal_is_for_its_owner_alone(driver, tmp_path):
         assert driver(server, journal)["code"] == 0
     for path in tmp_path.iterdir():
         assert path.stat().st_mode & 0o077 == 0, path
-
-
-def is_ours(error):
-    """Whether a full disk was told with an error of ours, or with the system's own words."""
-    return "Error" in error and any(
-        word in error for word in ("journal", "disk", "too large", "space", "Journal")
-    )

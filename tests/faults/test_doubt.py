@@ -25,13 +25,13 @@ def trained(app, training):
     return [e.op for e in app.log.training(training.model_id) if not e.error and e.op != "forward"]
 
 
-def play(script, calls, *, wire=None, **settings):
+def play(script, calls, *, wire=None, config=None, **settings):
     """Make calls one after the other; returns what took effect, the ends, and what was sent."""
 
     async def scenario():
         app = server(**settings)
         network = Scripted(app, script)
-        async with client(network, wire=wire) as service:
+        async with client(network, wire=wire, config=config) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=1)
             ends = []
             for name in calls:
@@ -180,6 +180,7 @@ def test_numbers_that_may_be_missing_hold_nobody_up(losses):
         script,
         ["forward_backward", "optim_step", "forward_backward", "optim_step"],
         wire="json",
+        config=Config(wait_deadline=900.0),
         **undeclared(seq="gap"),
     )
     assert isinstance(ends[1], UnsafeToRetryError)

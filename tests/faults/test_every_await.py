@@ -117,7 +117,7 @@ def test_a_deadline_at_any_time(seq):
             return late, [effect.seq for effect in app.log.training(training.model_id)]
 
     ends = set()
-    for hundredths in range(1, 40, 2):
+    for hundredths in range(1, 40, 3):
         late, numbers = run(lambda seconds=hundredths / 100 + 0.001: scenario(seconds))
         assert numbers == list(range(1, len(numbers) + 1)), (hundredths, numbers)
         ends.add(late)

@@ -89,11 +89,11 @@ def child():
     own.forward_backward([DATUM], "cross_entropy").result(300)
 
 
-codes = [forked(child) for _ in range(12)]
+codes = [forked(child) for _ in range(5)]
 done.set()
 for thread in threads:
     thread.join()
-assert codes == [0] * 12, codes
+assert codes == [0] * 5, codes
 """
 
 POOLS = """

@@ -15,6 +15,9 @@ from stub_server import StubServer
 from tinker_ext.core.workspace import deadline
 from tinker_ext.errors import APIResponseValidationError, TinkerError
 
+# A load into a client in use is one of the operations; what it warns of is told elsewhere.
+pytestmark = pytest.mark.filterwarnings("ignore:load_state and load_state_with:FutureWarning")
+
 CASES = 60
 
 

@@ -5,19 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from in_process import client, run
+from in_process import client, run, server
 from scripted import Scripted, reply
 
 from tinker_ext import AdamParams
 from tinker_ext.errors import APIConnectionError, UnsafeToRetryError
-from tinker_ext.mock.app import create_app
-from tinker_ext.mock.settings import Settings
 
 MODEL = "tinker-ext/tiny"
-
-
-def _app(**settings):
-    return create_app(Settings(seq="ignore", **settings))
 
 
 @pytest.mark.parametrize("status", [500, 503, 408])
@@ -34,7 +28,7 @@ def test_a_wish_to_retry_never_repeats_an_effect(status):
         return reply(status, b'{"detail": "late"}', {"x-should-retry": "true"})
 
     async def scenario():
-        async with client(Scripted(_app(), script)) as service:
+        async with client(Scripted(server(seq="ignore"), script)) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=1)
             call = await training.optim_step_async(AdamParams())
             (end,) = await asyncio.gather(call, return_exceptions=True)
@@ -57,7 +51,7 @@ def test_a_training_operation_by_name_is_not_repeated_blindly():
         raise ConnectionResetError("lost")
 
     async def scenario():
-        async with client(Scripted(_app(), script)) as service:
+        async with client(Scripted(server(seq="ignore"), script)) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=1)
             with pytest.raises(APIConnectionError):
                 await service.call_async(

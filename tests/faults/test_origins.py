@@ -8,7 +8,7 @@ from in_process import adam, client, datum, run
 from stub_server import StubServer
 
 from tinker_ext import ServiceClient
-from tinker_ext._transport import RedirectRefusedError
+from tinker_ext._transport.messages import RedirectRefusedError
 from tinker_ext.errors import ConfigurationError
 
 PLACES = {

@@ -12,6 +12,9 @@ from scripted import Scripted, page, reply
 from tinker_ext import Config, ModelInput, SamplingParams
 from tinker_ext.errors import DeadlineExceededError, FutureExpiredError, TinkerError
 
+# A load into a client in use is one of the operations; what it warns of is told elsewhere.
+pytestmark = pytest.mark.filterwarnings("ignore:load_state and load_state_with:FutureWarning")
+
 PROMPT = ModelInput.from_ints([1])
 ONE = SamplingParams(max_tokens=1)
 
@@ -138,11 +141,15 @@ def test_a_deadline_is_shorter_than_a_delay(operation, status):
 
 
 def test_a_poll_that_hangs_ends_at_the_deadline():
-    """F22: a poll under way does not outlast the deadline of its call."""
+    """F22: a poll under way does not outlast the deadline of its call, nor does its connection."""
+    hung_up = []
 
     async def script(sent, deliver):
         if sent.name == "retrieve_future" and ready:
-            await asyncio.sleep(3600.0)
+            try:
+                await asyncio.sleep(3600.0)
+            finally:
+                hung_up.append(asyncio.get_running_loop().time())
         return
 
     ready = False
@@ -158,9 +165,14 @@ def test_a_poll_that_hangs_ends_at_the_deadline():
                 future = await training.forward_backward_async([datum()], "cross_entropy")
             with pytest.raises(DeadlineExceededError):
                 await future
-            return asyncio.get_running_loop().time() - began
+            took = asyncio.get_running_loop().time() - began
+            await asyncio.sleep(1.0)
+            return took, [at - began for at in hung_up]
 
-    assert run(scenario) <= 5.1
+    took, polls = run(scenario)
+    assert took <= 5.1
+    assert len(polls) == 1
+    assert polls[0] <= 5.1
 
 
 @pytest.mark.parametrize("answer", [page, lambda status: reply(status, {"detail": "busy"})])
@@ -174,7 +186,7 @@ def test_a_passing_409_at_a_poll(call, answer):
 
 @pytest.mark.parametrize("immediate", [False, True], ids=["408", "try again"])
 def test_many_waits_share_one_pace(immediate):
-    """M42: 200 samples on a server that answers "not yet" at once: 20 requests a second, not 466.
+    """M42: 100 samples on a server that answers "not yet" at once: 20 requests a second, not 466.
 
     Once it has the results they are fetched without the pace: each lets others ask.
     """
@@ -192,10 +204,10 @@ def test_many_waits_share_one_pace(immediate):
         async with client(network) as service:
             sampler = await service.create_sampling_client_async(base_model=MODEL)
             prompt = ModelInput.from_ints([1])
-            samples = [sampler.sample(prompt, 1, SamplingParams(max_tokens=1)) for _ in range(200)]
-            await asyncio.sleep(60)
+            samples = [sampler.sample(prompt, 1, SamplingParams(max_tokens=1)) for _ in range(100)]
+            await asyncio.sleep(25)
             assert not any(sample.done() for sample in samples)
-            busy = network.rate("retrieve_future") - 200 / 10
+            busy = network.rate("retrieve_future") - 100 / 10
             polls = network.count("retrieve_future")
             ready = True
             began = asyncio.get_running_loop().time()
@@ -205,8 +217,8 @@ def test_many_waits_share_one_pace(immediate):
 
     busy, took, polls = run(scenario)
     assert busy <= 20
-    assert took <= 3  # at the pace alone it would be 13
-    assert polls == 200
+    assert took <= 3  # at the pace alone it would be 7
+    assert polls == 100
 
 
 @pytest.mark.parametrize("failure", [500, "page"])
@@ -231,9 +243,9 @@ def test_polls_that_fail_in_turn_are_no_storm(failure):
         network = Scripted(server(), script)
         async with client(network) as service:
             sampler = await service.create_sampling_client_async(base_model=MODEL)
-            samples = [sampler.sample(PROMPT, 1, ONE) for _ in range(200)]
+            samples = [sampler.sample(PROMPT, 1, ONE) for _ in range(100)]
             await asyncio.sleep(10)
-            more = network.count("retrieve_future") - 200
+            more = network.count("retrieve_future") - 100
             ready = True
             began = asyncio.get_running_loop().time()
             await asyncio.gather(*samples)
@@ -285,7 +297,7 @@ def test_a_deadline_tells_what_a_sample_failed_with():
         async with client(Scripted(server(), script)) as service:
             sampler = await service.create_sampling_client_async(base_model=MODEL)
             with deadline(3.0):
-                calls = [sampler.sample(PROMPT, 1, ONE) for _ in range(100)]
+                calls = [sampler.sample(PROMPT, 1, ONE) for _ in range(50)]
             return await asyncio.gather(*calls, return_exceptions=True)
 
     ends = run(scenario)
@@ -306,7 +318,7 @@ def test_a_deadline_passes_while_polls_wait_for_their_turn():
             with deadline(3.0):
                 calls = [
                     sampler.sample(ModelInput.from_ints([1]), 1, SamplingParams(max_tokens=1))
-                    for _ in range(400)
+                    for _ in range(150)
                 ]
             ends = await asyncio.gather(*calls, return_exceptions=True)
             return {type(end) for end in ends}, asyncio.get_running_loop().time() - began

@@ -10,7 +10,8 @@ from faults.tcp_proxy import TcpProxy
 from tinker_ext import Config, ModelInput, SamplingParams, ServiceClient
 from tinker_ext.mock import Server, Settings
 
-SAMPLES = 220
+SAMPLES = 130
+"""More than the hundred connections of an httpx pool that nobody has configured."""
 
 
 def test_more_waits_than_one_pool_of_connections(monkeypatch):

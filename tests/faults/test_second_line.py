@@ -98,10 +98,9 @@ def test_a_number_stays_itself_over_many_rounds():
     assert len(posts) > 20
     assert len({orjson.dumps(post.body) for post in posts}) == 1
     assert len({post.headers["x-idempotency-key"] for post in posts}) == 1
-    assert done == sorted(set(done))
+    assert [type(end).__name__ for end in ends] == ["ForwardBackwardOutput", "OptimStepResponse"]
+    assert done == [1, 2, 3, 4, 5]
     assert rate < 20
-    if not any(isinstance(end, BaseException) for end in ends):
-        assert done == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("end", ["cancelled", "late", "failed", "read"])

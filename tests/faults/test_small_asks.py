@@ -10,6 +10,9 @@ from stub_server import StubServer
 from tinker_ext import Config, ModelInput, SamplingParams, ServiceClient
 from tinker_ext.errors import ConfigurationError, FeatureMissingError
 
+# A load into a client in use is one of the operations; what it warns of is told elsewhere.
+pytestmark = pytest.mark.filterwarnings("ignore:load_state and load_state_with:FutureWarning")
+
 PROMPT = ModelInput.from_ints([1])
 ONE = SamplingParams(max_tokens=1)
 PATH = "tinker://run-1/sampler_weights/x"

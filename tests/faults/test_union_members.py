@@ -12,6 +12,9 @@ from tinker_api.operations import OPERATIONS
 from tinker_ext import ModelInput, SamplingParams
 from tinker_ext.errors import APIResponseValidationError
 
+# A load into a client in use is one of the operations; what it warns of is told elsewhere.
+pytestmark = pytest.mark.filterwarnings("ignore:load_state and load_state_with:FutureWarning")
+
 
 async def _create_model(service, training):
     return await service.create_lora_training_client_async("m", rank=4)

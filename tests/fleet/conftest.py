@@ -4,9 +4,29 @@
 """
 
 import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
 
 import pytest
 from fleet.redis_server import RedisServer
+
+PATIENCE = 60.0
+
+
+@pytest.fixture(autouse=True)
+def nobody_stays() -> Iterator[None]:
+    """Every member has left when its test ends: the next test may use the same Redis.
+
+    One that stays would be a member of the next test's fleet, and take a part of its permits.
+    """
+    before = set(threading.enumerate())
+    yield
+    end = time.monotonic() + PATIENCE
+    while left := [t for t in set(threading.enumerate()) - before if t.name == "fleet"]:
+        assert time.monotonic() < end, f"{len(left)} members have not left"
+        time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +48,18 @@ def empty(kind, request, tmp_path):
     with redis.Redis.from_url(server.url) as client:
         client.flushall()
     return server.url
+
+
+def lose(address):
+    """Take away everything that a store holds, as its users see it: while it is in use."""
+    if not address.startswith("redis"):
+        os.rename(address, f"{address} deleted")  # at once, since members may make it again
+        shutil.rmtree(f"{address} deleted")
+        return
+    import redis
+
+    with redis.Redis.from_url(address) as client:
+        client.flushall()
 
 
 @pytest.fixture(params=["sqlite", "redis"])

@@ -39,6 +39,8 @@ class RedisServer:
             command += ["--requirepass", self._password]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         for _ in range(200):
+            if self._process.poll() is not None:  # else another program's server could answer
+                raise RuntimeError(f"redis-server ended; is port {self.port} taken?")
             try:
                 socket.create_connection(("127.0.0.1", self.port), 0.2).close()
                 return self

@@ -3,8 +3,8 @@
     python tests/fleet/simulate.py                 # 10,000 clients
     python tests/fleet/simulate.py --docs          # both sizes; writes docs/images/fleet.svg
 
-Every decision is that of the package: `plan` divides the window, `grant` decides each report, and
-the intervals are those of a real member. The server takes a number of samples at once, refuses the
+Every decision is that of the package: `make_plan` moves and divides the window, and the intervals
+are those of a real member. The server takes a number of samples at once, refuses the
 rest and asks whom it refused to wait for a second. Without a fleet each client does what a client
 alone does: it waits out its own pause and tries again. What this does not show is the store itself;
 `nox -s fleet` measures real ones with up to 50 processes.
@@ -25,11 +25,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "generated")]
 import numpy as np  # noqa: E402
 
 from tinker_ext.fleet.plan import (  # noqa: E402
+    Plan,
     Row,
-    Window,
-    grant,
-    is_due,
-    plan,
+    make_plan,
     plan_seconds,
     sync_seconds,
 )
@@ -39,7 +37,7 @@ SAMPLE_SECONDS = 5.0
 RETRY_AFTER = 1.0
 DEMAND = 4
 ROUND_TRIP = 0.05
-QUICK = 0.1
+QUICK = 0.2
 
 
 class Trace:
@@ -77,22 +75,20 @@ class Trace:
 class Client:
     """A member as the real one behaves between two reports."""
 
-    __slots__ = ("accepted", "active", "cap", "known", "learned", "level", "pause", "refusal",
-                 "round", "waiting")  # fmt: skip
+    __slots__ = ("accepted", "active", "cap", "held", "pause", "plan", "refusal", "row", "told")
 
     def __init__(self) -> None:
-        self.active = self.cap = self.accepted = self.level = self.round = self.waiting = 0
-        self.pause = self.learned = 0.0
-        self.refusal = self.known = False
+        self.active = self.cap = self.accepted = self.held = self.plan = 0
+        self.pause, self.refusal, self.told = 0.0, -1, 0.0
+        self.row: Row | None = None  # what it said last
 
 
 def with_fleet(clients: int, seconds: int, seed: int = 1) -> Trace:
     """All clients as one fleet."""
     rng, trace = random.Random(seed), Trace(clients, seconds)
     fleet = [Client() for _ in range(clients)]
-    window, pause, planned_for = Window(), 0.0, 0.0
-    leases, targets = [0] * clients, [0] * clients
-    leased = members = busy = 0
+    plan, planned_for, shares = Plan(), 0.0, {}
+    members = busy = 0
     # Time, kind (0 a report, 1 the end of a sample, 2 the end of a pause), client.
     events: list[tuple[float, int, int]] = []
     for name in range(clients):
@@ -106,8 +102,8 @@ def with_fleet(clients: int, seconds: int, seed: int = 1) -> Trace:
             if busy >= LIMIT:
                 trace.refused[int(now)] += 1
                 client.pause = now + RETRY_AFTER
-                if now > client.learned and not client.refusal:
-                    client.refusal, client.level = True, client.active
+                if client.refusal < 0:
+                    client.refusal, client.held = client.plan, client.active
                 heapq.heappush(events, (now + ROUND_TRIP, 0, name))
                 return
             busy += 1
@@ -131,49 +127,41 @@ def with_fleet(clients: int, seconds: int, seed: int = 1) -> Trace:
                 trace.served[name] += 1
             start(name, now)
             continue
-        if now < due[name] and not client.refusal:
+        if now < due[name] and client.refusal < 0:
             continue  # an earlier report was made in its place
-        old = targets[name] if client.known else None
-        claim = client.cap if client.known else None
-        others = members - client.known
-        cap, target = grant(int(window.size), old, others, leased - leases[name], claim, False)
-        members = others + 1
-        leased += max(cap, client.active) - leases[name]
-        leases[name], targets[name] = max(cap, client.active), target
-        before, client.known = client.round, True
-        client.cap, client.round = cap, window.round
-        if client.round != before:
-            client.learned = now
-        pause = max(pause, client.pause) if client.refusal else pause
-        client.pause = max(client.pause, pause)
-        every = plan_seconds(members)
-        if is_due(planned_for, now, every, urgent=client.refusal or old is None):
+        refused = client.refusal >= 0
+        members += client.row is None
+        urgent, every = refused or client.row is None, plan_seconds(members)
+        client.row = Row(
+            str(name),
+            now,
+            plan.number,
+            client.cap,
+            client.active,
+            DEMAND,
+            client.held if refused else client.active,
+            client.accepted,
+            client.refusal,
+            max(0.0, client.pause - now),
+            plan.size,
+        )
+        if planned_for <= now + (0.75 * every if urgent else 0.0):
             planned_for = now + every
-            rows = [
-                Row(
-                    str(i),
-                    targets[i],
-                    active=each.active,
-                    demand=DEMAND,
-                    held=each.active,
-                    cap=each.cap,
-                    accepted=each.accepted,
-                    refusal=each.refusal,
-                    round=each.round,
-                    level=each.level,
-                )
-                for i, each in enumerate(fleet)
-                if each.known
-            ]
-            left = max(0.0, pause - now)
-            for other, share in plan(window, rows, now, left, 10**9).items():
-                targets[int(other)] = share
-        client.refusal = False
-        if cap and now < client.pause:
+            rows = [each.row for each in fleet if each.row is not None]
+            plan, shares = make_plan(plan, rows, shares, now, plan.number + 1)
+        client.told = (client.told or now) if refused else 0.0
+        if refused and plan.made >= client.told:
+            client.refusal = -1
+        before = client.cap
+        client.cap, client.plan = shares.get(str(name), client.cap), plan.number
+        client.pause = max(client.pause, plan.pause)
+        if client.cap and now < client.pause:
             heapq.heappush(events, (client.pause, 2, name))
         start(name, now)
         usual = sync_seconds(members)
-        if window.phase == "grow" or cap < target or client.active > cap:
+        if client.cap != before:
+            usual = QUICK
+        elif plan.phase == "grow" or client.active > client.cap:
             usual = max(QUICK, usual / 3)
         due[name] = now + usual * (0.8 + 0.4 * rng.random())
         heapq.heappush(events, (due[name], 0, name))

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 from fleet.redis_server import RedisServer
-from fleet.test_members import Work
+from fleet.test_members import Work, member_of, wait_for
 
 from tinker_ext import ServiceClient
+from tinker_ext.cli.run import run
 from tinker_ext.errors import ConfigurationError
-from tinker_ext.fleet.member import Member
+from tinker_ext.fleet import without_password
 from tinker_ext.fleet.sqlite import FILE
+from tinker_ext.observe.ledger import Budget, Ledger
+from tinker_ext.types.tokens import Tokens
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,7 +95,7 @@ def test_a_read_only_folder(request):
     assert "read-only for this user" in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize(("layout", "age"), [("0", "an older"), ("2", "a newer")])
+@pytest.mark.parametrize(("layout", "age"), [("2", "an older"), ("4", "a newer")])
 def test_another_layout_in_a_folder(tmp_path, layout, age):
     """M49: says which layout, and that one version is needed; nothing is changed."""
     joined(tmp_path).close()
@@ -118,8 +121,8 @@ def test_another_layout_in_redis(redis_server):
 def test_two_versions_at_once(address, monkeypatch):
     """M49: a store in use by another version is refused, and the error names who uses it."""
     monkeypatch.setattr("tinker_ext.fleet.member.__version__", "9.3.0")
-    other = Member(address, Work(), ("http://127.0.0.1:9", "f"))
-    monkeypatch.setattr("tinker_ext.fleet.member.group_name", lambda *_: "one")
+    other = member_of(address, Work(), "http://127.0.0.1:9")
+    monkeypatch.setattr("tinker_ext.fleet.store.Store.group_of", lambda *_: "one")
     monkeypatch.setattr(other, "_start", lambda: None)
     other.join()
     try:
@@ -128,6 +131,50 @@ def test_two_versions_at_once(address, monkeypatch):
         assert f"in use by tinker-ext 9.3.0 ({other.id})" in text
     finally:
         other.leave()
+
+
+DAMAGES = {
+    "not JSON": ("'{'", ("state", None, "{")),
+    "no parts": ("'{}'", ("members", "x", "{}")),
+    "a member without a report": ("json_set(kept, '$.members.x', json('{}'))",) * 2,
+    "a plan of another form": (
+        "json_set(kept, '$.state.plan', json('{\"bogus\": 1}'))",
+        ("state", None, '{"limits": {}, "taken": {}, "plan": {"bogus": 1}}'),
+    ),
+    "a budget in words": (
+        "json_set(kept, '$.state.limits.tokens', 'much')",
+        ("state", None, '{"limits": {"tokens": "much"}, "taken": {}, "alive": 1e12}'),
+    ),
+    "another type": ("'[]'", ("members", None, "text")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_rows(address, damage):
+    """M49: one error for who joins; who works there goes on, as without a store."""
+    one = member_of(address, Work(), "http://127.0.0.1:9")
+    one.sync()
+    ledger = one.share(Ledger(Budget(tokens=1000)))
+    text, value = DAMAGES[damage]
+    if address.startswith("redis"):
+        part, field, value = value if isinstance(value, tuple) else ("members", "x", "{}")
+        key = f"tinker-ext:fleet:{{{one.group}}}:{part}"
+        if field is None:
+            one.store._client.delete(key)
+            one.store._client.set(key, value)
+        else:
+            one.store._client.hset(key, field, value)
+    else:
+        with one.store._transaction() as execute:
+            execute(f"UPDATE fleets SET kept = {text}")
+    ledger.hold(Tokens(sample=100))
+    wait_for(lambda: one.sync() or one.is_cut_off)  # at the latest when it makes a plan
+    two = member_of(address, Work(), "http://127.0.0.1:9")
+    with pytest.raises(ConfigurationError) as caught:
+        two.join()
+    assert one.store.place in str(caught.value)
+    one.leave()
+    two.leave()
 
 
 def test_nobody_listens():
@@ -142,6 +189,46 @@ def test_nobody_listens():
 def test_a_url_that_is_not_one():
     """M49."""
     assert "redis" in complaint("redis://127.0.0.1:notaport/0")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "redis://127.0.0.1:1/0?password=pass-canary",
+        "redis://127.0.0.1:1/0?db=3&pasword=pass-canary",
+        "unix:///tmp/nobody.sock?password=pass-canary",
+        "redis://:half#pass-canary@127.0.0.1:1/0",
+        "redis://:half/pass-canary@127.0.0.1:1/0",
+        "redis://:half?pass-canary@127.0.0.1:1/0",
+        "redis://:pass-canary/half@127.0.0.1:1/0",
+        "redis://:pass-canary@[::1",
+        "redis://:pass-canary[@127.0.0.1:1/0",
+        "redis://u:pass-canary@127.0.0.1:1/0?bogus=1",
+        "rediss://:pass-canary@127.0.0.1:1/0?ssl_cert_reqs=bogus",
+        "redis:pass-canary@127.0.0.1",
+        "rediss:/u:pass-canary@127.0.0.1",
+    ],
+)
+def test_a_password_in_a_wrong_address_is_not_shown(address, tmp_path, monkeypatch, capsys):
+    """M49: one error, for a client and for `tinker-ext fleet`, and no folder of that name."""
+    monkeypatch.chdir(tmp_path)
+    assert "pass-canary" not in complaint(address)
+    assert run(["fleet", address]) != 0
+    assert "pass-canary" not in "".join(capsys.readouterr())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_that_are_not_secret_travel():
+    """M49: a worker that was sent a client must not end up in another database."""
+    url = "redis://u:secret@host:1?db=3&password=secret&ssl_ca_certs=/a/b#secret"
+    assert without_password(url) == "redis://u@host:1?db=3&ssl_ca_certs=/a/b"
+    assert without_password("unix:///a/b?password=secret") == "unix:///a/b"
+
+
+@pytest.mark.parametrize("address", ["~nobody-of-this-name/x", "\ud800"])
+def test_a_folder_that_cannot_be_named(address):
+    """M49."""
+    assert "fleet's folder" in complaint(address)
 
 
 def test_a_wrong_password(tmp_path):

@@ -1,15 +1,20 @@
 """One budget for all members."""
 
+import os
+import sqlite3
+import subprocess
+import sys
 import threading
 
 import pytest
-from fleet.test_members import Work
+from fleet.conftest import lose
+from fleet.test_members import Work, member_of
 
 from tinker_ext.errors import BudgetExceededError, ConfigurationError
-from tinker_ext.fleet.member import Member
+from tinker_ext.fleet import Member
+from tinker_ext.fleet.sqlite import FILE
 from tinker_ext.fleet.store import StoreUnreachableError
-from tinker_ext.observe.ledger import Budget, Ledger
-from tinker_ext.observe.prices import Prices
+from tinker_ext.observe.ledger import Budget, Ledger, Prices
 from tinker_ext.types.tokens import Tokens
 
 PRICES = Prices({"*": {"prefill": 1.0, "sample": 4.0, "train": 2.0}}, "EUR")
@@ -22,13 +27,14 @@ def ledgers(address):
 
     def make(count, budget=None, prices=None):
         for _ in range(count):
-            member = Member(address, Work(), ("http://s", "f"))
+            member = member_of(address, Work())
+            made.append(member)
             member.join()
-            made.append((member, member.share(Ledger(budget, prices))))
-        return [ledger for _, ledger in made]
+            member.share(Ledger(budget, prices))
+        return [member.ledger for member in made]
 
     yield make
-    for member, _ in made:
+    for member in made:
         member.leave()
 
 
@@ -114,11 +120,11 @@ def test_most_calls_are_checked_without_the_store(ledgers):
     """M49: a block serves many calls."""
     ledger = ledgers(1, Budget(tokens=10**9))[0]
     takes = []
-    take = ledger._member.store.take
-    ledger._member.store.take = lambda *a, **k: takes.append(1) or take(*a, **k)
+    run = ledger._member.store.run
+    ledger._member.store.run = lambda *a: takes.extend(a[:1]) or run(*a)
     for _ in range(1920):
         ledger.hold(Tokens(sample=10)).settle(Tokens(sample=10))
-    assert len(takes) <= 1920 / 64 + 20
+    assert takes.count("take") <= 1920 / 64 + 20
 
 
 def test_without_its_store_a_member_uses_its_share_and_no_more(ledgers, monkeypatch):
@@ -131,8 +137,7 @@ def test_without_its_store_a_member_uses_its_share_and_no_more(ledgers, monkeypa
         raise StoreUnreachableError("away")
 
     for ledger in made:
-        for step in ("take", "sync", "look"):
-            monkeypatch.setattr(ledger._member.store, step, away)
+        monkeypatch.setattr(ledger._member.store, "run", away)
     errors, calls = spend_all(made, Tokens(sample=10))
     assert calls * 10 <= 1000
     assert calls * 10 >= 900
@@ -151,8 +156,147 @@ def test_spend_is_told_again_to_a_store_that_lost_it(ledgers, address):
             run("DELETE FROM fleets")
     member.sync()
     record = member.store.look(member.group)
-    assert record is not None
     assert record.spend[member.id]["tokens"] >= 600
-    assert record.amounts("limit") == {"tokens": 1000}
+    assert record.state["limits"]["tokens"] == 1000
     with pytest.raises(BudgetExceededError):
         ledger.hold(Tokens(sample=500))
+
+
+def test_a_store_that_lost_everything_learns_the_budget_from_any_member(ledgers, address):
+    """M49: also from one that brought no budget, and before anything more is spent."""
+    first, second = ledgers(1, Budget(tokens=1000))[0], ledgers(1)[1]
+    first.hold(Tokens(sample=600)).settle(Tokens(sample=600))
+    second._member.sync()
+    lose(address)
+    with pytest.raises(BudgetExceededError):
+        second.hold(Tokens(sample=500))
+    second._member.sync()
+    newcomer = ledgers(1)[2]
+    first._member.sync()
+    with pytest.raises(BudgetExceededError):
+        newcomer.hold(Tokens(sample=500))
+
+
+@pytest.mark.parametrize("late", ["call", "report"])
+def test_a_store_that_lost_everything_counts_members_that_have_not_reported(
+    ledgers, address, monkeypatch, late
+):
+    """M49: who reports first knows what the others spent; they are not counted twice later."""
+    monkeypatch.setattr(Member, "_start", lambda _: None)  # only the reports below
+    made = ledgers(3, Budget(tokens=3000))
+    for ledger in made:
+        ledger._member.sync()
+        ledger.hold(Tokens(sample=800)).settle(Tokens(sample=800))
+        ledger._member.sync()
+    gone = made.pop()._member
+    gone.leave()
+    for ledger in made * 2:
+        ledger._member.sync()
+    lose(address)
+    first, second = made
+    spend_all([first], Tokens(sample=10))
+    if late == "report":
+        second._member.sync()
+    errors, _ = spend_all([second], Tokens(sample=10))
+    assert "does not answer" not in str(errors[0])
+    first._member.sync()
+    spend_all(made, Tokens(sample=10))
+    assert 2900 <= 800 + sum(ledger.used.total for ledger in made) <= 3000
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forked_children_stay_within_the_budget(ledgers, address):
+    """M49: a child asks the store from its first call on, and has nothing of its parent's."""
+    ledger = ledgers(1, Budget(tokens=1000))[0]
+    ledger.hold(Tokens(sample=10)).settle(Tokens(sample=10))
+    ledger._member.sync()
+    read, write = os.pipe()
+    children = []
+    for _ in range(3):
+        children.append(os.fork())
+        if children[-1] == 0:  # pragma: no cover - another process
+            try:
+                errors, _ = spend_all([ledger], Tokens(sample=10))
+                wrong = "does not answer" in str(errors[0])
+                os.write(write, f"{ledger.used.total} {int(wrong)}\n".encode())
+            finally:
+                os._exit(0)
+    for child in children:
+        os.waitpid(child, 0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        used, wrong = zip(*(map(int, line.split()) for line in pipe), strict=True)
+    assert len(used) == 3
+    assert sum(wrong) == 0
+    assert 500 < sum(used) <= 990
+
+
+@pytest.mark.parametrize("most", [2**64, 10**30, 1e300, float("inf")])
+def test_a_budget_larger_than_any_store_can_hold(ledgers, most):
+    """M49: is one that nobody reaches."""
+    one, two = ledgers(2, Budget(tokens=most))
+    one.hold(Tokens(sample=10**9)).settle(Tokens(sample=10**9))
+    two._member.sync()
+    assert not two._member.is_cut_off
+
+
+def test_a_call_does_not_wait_for_a_database_that_another_program_holds(tmp_path):
+    """M49: it uses the member's share; a report waits longer, and the call not for the report."""
+    member, ended = member_of(str(tmp_path), Work()), []
+    member.sync()
+    ledger = member.share(Ledger(Budget(tokens=1000)))
+    other = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    report = threading.Thread(target=lambda: (member.sync(), ended.append("report")))
+    report.start()
+    ledger.hold(Tokens(sample=10))
+    ended.append("call")
+    report.join()
+    other.execute("ROLLBACK")
+    other.close()
+    member.leave()
+    assert ended == ["call", "report"]
+
+
+RESTARTED = """
+import os, sys
+os.getpid = lambda: 7
+from fleet.test_members import Work, member_of
+from tinker_ext.errors import BudgetExceededError
+from tinker_ext.observe.ledger import Ledger
+from tinker_ext.types.tokens import Tokens
+
+member = member_of(sys.argv[1], Work())
+member.join()
+ledger = member.share(Ledger())
+for _ in range(int(sys.argv[2])):
+    member.sync()
+used = 0
+try:
+    for _ in range(int(sys.argv[3])):
+        ledger.hold(Tokens(sample=10)).settle(Tokens(sample=10))
+        used += 10
+except BudgetExceededError:
+    pass
+print(used, flush=True)
+os._exit(0)
+"""
+
+
+def test_a_worker_that_starts_again_with_its_old_process_id_does_not_reset_its_spend(
+    ledgers, address
+):
+    """M49: a container that is restarted has the same host name and the same process id."""
+    ledgers(1, Budget(tokens=1000))
+    path = os.pathsep.join(filter(None, sys.path))
+    used = 0
+    for reports, calls in (("20", "40"), ("0", "100"), ("0", "100")):
+        done = subprocess.run(
+            [sys.executable, "-c", RESTARTED, address, reports, calls],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+            check=True,
+        )
+        used += int(done.stdout)
+    assert 400 < used <= 1000

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 from fleet.redis_server import RedisServer
+from fleet.test_members import wait_for
 
 from tinker_ext import ModelInput, SamplingClient, SamplingParams, ServiceClient
 from tinker_ext.clients.handles import decode_handle
 from tinker_ext.config import Config
-from tinker_ext.errors import BudgetExceededError
+from tinker_ext.errors import BudgetExceededError, ConfigurationError
 from tinker_ext.fleet import open_store
-from tinker_ext.fleet.member import Samples
 from tinker_ext.mock import Server, Settings
+from tinker_ext.observe.ledger import Budget
 
 ROOT = Path(__file__).parents[2]
 MODEL = "tinker-ext/tiny"
@@ -42,9 +43,9 @@ def members(place, server):
     """Who works on this server; clients of another test may still be about to leave."""
     store = open_store(place)
     store.open()
-    found = [record for name in store.groups() if (record := store.look(name)) is not None]
+    found = [store.look(name) for name in store.groups()]
     store.close()
-    return [m for record in found if record.texts["base_url"] == server.url for m in record.members]
+    return [m for record in found if record.state["base_url"] == server.url for m in record.members]
 
 
 def test_samples_are_drawn_with_permits_of_the_fleet(server, service, place):
@@ -58,6 +59,21 @@ def test_samples_are_drawn_with_permits_of_the_fleet(server, service, place):
     assert member["process"] == os.getpid()
     assert member["accepted"] == 40
     service.close().result()
+    assert members(place, server) == []
+
+
+def test_a_client_closed_before_it_did_anything_has_left(server, service, place):
+    """M49, M44: no member, no lease and no thread of it stay."""
+    assert len(members(place, server)) == 1
+    service.close().result()
+    assert members(place, server) == []
+    assert not service._workspace.member._thread.is_alive()
+
+
+def test_a_client_that_cannot_be_made_has_left(server, place):
+    """M49: what is wrong with another argument shows after it has joined."""
+    with pytest.raises(ConfigurationError, match="price table"):
+        ServiceClient(base_url=server.url, api_key=KEY, fleet=place, budget=Budget(cost=1.0))
     assert members(place, server) == []
 
 
@@ -139,7 +155,9 @@ def test_no_key_reaches_the_store(service, place):
         client = service._workspace.member.store._client
         kept = "".join(client.keys("*"))
         for name in client.keys("*}:*"):
-            kept += json.dumps(client.hgetall(name))
+            is_text = client.type(name) == "string"
+            kept += client.get(name) if is_text else json.dumps(client.hgetall(name))
+        kept = kept.replace("\\/", "/")  # as Lua writes JSON
     else:
         files = sorted(Path(place).iterdir())
         kept = "".join(file.read_bytes().decode("latin-1") for file in files)
@@ -192,16 +210,16 @@ def test_nothing_is_loaded_without_a_fleet():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_pause_of_the_fleet_comes_before_the_first_request(monkeypatch):
+def test_a_pause_of_the_fleet_comes_before_the_first_request(monkeypatch, tmp_path):
     """M49: a thread of the fleet tells it, and the client's own loop makes the shared pause."""
-    with ServiceClient(base_url="embedded") as service:
+    with ServiceClient(base_url="embedded", fleet=str(tmp_path)) as service:
         workspace = service.holder
         workspace.open()
         monkeypatch.setattr(type(workspace.samples), "in_flight", 1)
-        Samples(workspace).pause(30.0)
+        workspace.member.refused(started=0.0, pause=30.0, full=False)
 
         async def left():
             return workspace.server.connection.backoff.remaining()
 
-        assert workspace.submit(left()).result(300) > 20.0
+        wait_for(lambda: workspace.submit(left()).result(300) > 20.0)
         monkeypatch.undo()

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from fleet.test_members import Work, wait_for
+from fleet.test_members import Work, member_of, wait_for
 
 from tinker_ext.cli.run import run
-from tinker_ext.fleet.member import Member
 from tinker_ext.observe.ledger import Budget, Ledger
 from tinker_ext.types.tokens import Tokens
 
@@ -22,7 +21,7 @@ def fleet(place):
     """Two members with work, one of which waits, and something spent."""
     made = []
     for work in (Work(in_flight=20, queued=500), Work(in_flight=3)):
-        member = Member(place, work, ("http://server", "f"), "my-run")
+        member = member_of(place, work, "http://server", "my-run")
         member.join()
         made.append(member)
     wait_for(lambda: made[1].value >= 3)
@@ -55,7 +54,7 @@ def test_members_waits_and_spend_as_json(fleet, place, capsys):
 
 def test_what_was_refused_waits_and_is_not_in_flight(place, capsys):
     """M49: a fleet never shows more in flight than its limit because requests were refused."""
-    member = Member(place, Work(in_flight=30, queued=5, refused=12), ("http://server", "f"))
+    member = member_of(place, Work(in_flight=30, queued=5, refused=12))
     member.join()
     try:
         assert run(["--format", "json", "fleet", place]) == 0
@@ -107,6 +106,17 @@ def test_the_live_table_follows(fleet, place):
     assert out.count(b"2 members") >= 2
 
 
+def test_looking_leaves_an_empty_redis_empty(redis_server, capsys):
+    """M49: looking changes nothing."""
+    import redis
+
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.flushall()
+        assert run(["fleet", redis_server.url]) == 0
+        assert "has no fleet yet" in capsys.readouterr().out
+        assert client.keys("*") == []
+
+
 def test_nothing_to_show(tmp_path, capsys, monkeypatch):
     """M49: no store named, no such folder, no fleet yet; each is one line with the way on."""
     monkeypatch.delenv("TINKER_EXT_FLEET", raising=False)
@@ -116,5 +126,6 @@ def test_nothing_to_show(tmp_path, capsys, monkeypatch):
     assert "no folder" in capsys.readouterr().err
     assert run(["fleet", str(tmp_path)]) == 0
     assert "has no fleet yet" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
     assert run(["fleet", "ftp://host"]) == 1
     assert "redis://" in capsys.readouterr().err

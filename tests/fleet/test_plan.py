@@ -1,22 +1,27 @@
 """How the window moves and how it is divided."""
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tinker_ext.fleet.plan import (
     HOLD_SECONDS,
+    Plan,
     Row,
-    Window,
     lease_seconds,
-    plan,
+    make_plan,
     sync_seconds,
 )
 
 
 def divide(window, demands, now=1.0):
-    rows = [Row(str(i), 0, min(d, 3), d, min(d, 3)) for i, d in enumerate(demands)]
-    return plan(Window(size=window, phase="hold"), rows, now, 0.0, 10**6)
+    rows = [Row(str(i), now, active=min(d, 3), demand=d) for i, d in enumerate(demands)]
+    last, shares = Plan(window, "hold", made=now), {}
+    for number in range(1, 4):  # what some had is for others when it was read
+        last, shares = make_plan(last, rows, shares, now, number)
+        rows = [evolve(row, plan=number, active=0) for row in rows]
+    return shares
 
 
 @given(st.integers(1, 500), st.lists(st.integers(0, 300), min_size=1, max_size=60))
@@ -46,23 +51,24 @@ def test_nothing_lies_idle_while_somebody_needs_it(window, demands):
 @pytest.mark.parametrize("size", [3, 10])
 def test_permits_that_do_not_divide_go_round(size):
     """M49: over time, equal members are served equally although 10 permits, or 3, are for 7."""
-    window, served = Window(size=size, phase="hold"), dict.fromkeys("abcdefg", 0)
-    targets = dict.fromkeys(served, 0)
+    window, served = Plan(size, "hold", made=1.0), dict.fromkeys("abcdefg", 0)
+    shares = dict.fromkeys(served, 0)
     for step in range(14 * 40):
-        rows = [Row(name, t, active=t, demand=99, cap=t) for name, t in targets.items()]
-        window.since = step * 0.25  # hold: the size is not what is looked at
-        targets = plan(window, rows, 1 + step * 0.25, 0.0, 10**6)
-        for name, target in targets.items():
-            served[name] += target
+        now = 1 + step * 0.25
+        rows = [Row(name, now, step, n, n, 99) for name, n in shares.items()]
+        window.since = now  # hold: the size is not what is looked at
+        window, shares = make_plan(window, rows, shares, now, step + 1)
+        for name, share in shares.items():
+            served[name] += share
     assert max(served.values()) / min(served.values()) < 1.1
 
 
 def run_against(limit, members=8, start=1.0, seconds=60.0, window=None):
     """A fleet that always wants more against a server that takes `limit`; one plan is 0.25 s."""
-    window = window or Window()
-    caps, sizes, refused, now, paused = [0] * members, [], 0, start, 0.0
+    window = window or Plan(made=start)
+    shares, sizes, refused, now, paused = {}, [], 0, start, 0.0
     while now < start + seconds:
-        total = sum(caps)
+        total = sum(shares.values())
         over = total > limit and now >= paused
         refused += max(0, total - limit) if over else 0
         if over:
@@ -72,20 +78,20 @@ def run_against(limit, members=8, start=1.0, seconds=60.0, window=None):
         rows = [
             Row(
                 str(i),
+                now,
+                window.number,
+                shares.get(str(i), 0),
                 active=share + (i < rest),
                 demand=1000,
                 held=share + (i < rest),
-                cap=caps[i],
                 accepted=int(now * 4) * limit,
-                refusal=over and i == 0,
-                round=window.round,
-                level=share + (i < rest),
+                refusal=window.number if over and i == 0 else -1,
+                pause=max(0.0, paused - now),
             )
             for i in range(members)
         ]
-        targets = plan(window, rows, now, max(0.0, paused - now), 10**6)
-        caps = [targets[str(i)] for i in range(members)]
-        sizes.append(sum(caps))
+        _, shares = make_plan(window, rows, shares, now, window.number + 1)
+        sizes.append(window.size)
         now += 0.25
     return sizes, refused
 
@@ -100,7 +106,7 @@ def test_the_window_finds_the_limit_and_stays(limit):
 
 def test_a_limit_that_rises_is_found_again():
     """M49: a higher limit is used after at most a few probes."""
-    window = Window()
+    window = Plan(made=1.0)
     run_against(100, window=window)
     sizes, _ = run_against(400, start=61.0, seconds=90.0, window=window)
     assert sizes[-1] >= 0.9 * 400
@@ -108,7 +114,7 @@ def test_a_limit_that_rises_is_found_again():
 
 def test_a_limit_that_falls_is_followed():
     """M49: refusals bring the window down to what the server takes now."""
-    window = Window()
+    window = Plan(made=1.0)
     run_against(200, window=window)
     sizes, _ = run_against(50, start=61.0, seconds=30.0, window=window)
     assert 45 <= sizes[-1] <= 52
@@ -116,19 +122,91 @@ def test_a_limit_that_falls_is_followed():
 
 def test_refusals_of_requests_from_before_the_cut_say_nothing():
     """M49: while older requests still fill the server, the window is not cut again."""
-    window = Window(size=80, phase="hold", round=3, since=1.0)
-    rows = [Row("a", 0, 90, 500, 90, refusal=True, round=3, level=90)]
-    plan(window, rows, 5.0, 0.0, 10**6)
-    assert (window.size, window.round) == (80, 3)
+    window = Plan(80, "hold", since=1.0, made=4.0)
+    row = Row("a", 5.0, 0, 80, 90, 500, 90, refusal=0)
+    make_plan(window, [row], {"a": 80}, 5.0, 1)
+    assert window.size == 80
+
+
+def test_a_refusal_is_told_once():
+    """M49: a member that has not reported again does not cut the window again."""
+    window = Plan(80, "hold", since=1.0, made=4.0)
+    row = Row("a", 4.5, 0, 80, 78, 500, 78, refusal=0)
+    make_plan(window, [row], {"a": 80}, 5.0, 1)
+    size = window.size
+    assert size < 80
+    make_plan(window, [row], {"a": 80}, 7.0, 2)
+    assert window.size == size
+
+
+def test_what_one_had_is_given_when_it_is_free():
+    """M49: permits of all never exceed the window: who gives back has read it and sends less."""
+    window = Plan(64, "hold", made=1.0)
+    rows = [Row("a", 1.0, 0, 64, 60, 500), Row("b", 1.0, 0, 0, 0, 500)]
+    _, shares = make_plan(window, rows, {"a": 64}, 1.2, 1)
+    assert shares == {"a": 32, "b": 0}  # "a" has not read it
+    _, shares = make_plan(window, rows, shares, 1.4, 2)
+    assert shares == {"a": 32, "b": 0}
+    rows = [evolve(rows[0], plan=2), evolve(rows[1], plan=2)]
+    _, shares = make_plan(window, rows, shares, 1.6, 3)
+    assert shares == {"a": 32, "b": 4}
+    rows = [evolve(rows[0], active=32, plan=3), evolve(rows[1], plan=3)]
+    assert make_plan(window, rows, shares, 1.8, 4)[1] == {"a": 32, "b": 32}
+
+
+def test_a_store_that_lost_everything_hands_out_what_members_had():
+    """M49: no stampede at its return: nobody gets more than it had until all have reported."""
+    first = Row("a", 5.0, 0, 7, 7, 500, window=80.0)
+    plan, shares = make_plan(None, [first], {}, 5.0, 1)
+    assert (plan.size, plan.phase, shares) == (80, "hold", {"a": 7})
+    rows = [first, evolve(first, id="b", cap=9), Row("c", demand=9)]
+    assert make_plan(plan, rows, shares, 6.0, 2)[1] == {"a": 7, "b": 9, "c": 0}
+    rows = [evolve(row, plan=2) for row in rows]
+    shares = make_plan(plan, rows, {"a": 7, "b": 9, "c": 0}, 20.0, 3)[1]
+    assert shares["c"] == 0  # nobody planned for long: the rest may report in a moment
+    for step in range(20):
+        rows = [evolve(row, plan=plan.number) for row in rows]
+        shares = make_plan(plan, rows, shares, 20.0 + step / 4, plan.number + 1)[1]
+    assert sum(shares.values()) >= 79
+
+
+def test_a_pause_is_everybodys():
+    """M49: a shorter one later does not shorten it, and a clock set back does not lengthen it."""
+    plan, _ = make_plan(None, [Row("a", 5.0, pause=5.0)], {}, 5.0, 1)
+    plan, _ = make_plan(plan, [Row("a", 6.0, pause=1.0)], {}, 6.0, 2)
+    assert plan.pause == 10.0
+    plan, _ = make_plan(evolve(plan, pause=9e9), [Row("a", 6.0)], {}, 6.0, 2)
+    assert plan.pause == 66.0
+
+
+def test_a_clock_set_back_does_not_make_a_pause():
+    """M49: neither of reports that came before it nor of a pause that was over."""
+    for pause in (0.0, 1.0):
+        rows = [Row("a", 9000.0, pause=pause)]
+        plan, _ = make_plan(None, rows, {}, 9000.0, 1)
+        rows = [Row("a", 9002.0)]
+        plan, _ = make_plan(plan, rows, {}, 9002.0, 2)
+        plan, _ = make_plan(plan, rows, {}, 5.0, 3)
+        assert plan.pause <= 5.0
+
+
+def test_a_clock_set_back_does_not_lengthen_the_time_after_a_stores_return():
+    """M49: who joins then gets permits as soon as usual."""
+    plan = Plan(80, "hold", recovery=9000.0, made=9000.0, number=1)
+    rows, shares = [Row("a", 5.0, 1, 40, 0, 99), Row("new", 5.0, demand=99)], {"a": 40}
+    for step in range(20):
+        plan, shares = make_plan(plan, rows, shares, 5.0 + step / 4, plan.number + 1)
+        rows = [evolve(row, plan=plan.number, cap=shares[row.id]) for row in rows]
+    assert shares == {"a": 40, "new": 40}
 
 
 def test_the_search_ends_close_below_what_was_refused():
     """M49: half the way each time, and no second refusal where little is to be found."""
-    window = Window(size=350, phase="search", low=350, high=402, since=1.0, planned=1.0)
-    for step in range(10):
+    window = Plan(350, "search", low=350, high=402, since=1.0, made=1.0)
+    for step in range(14):
         size = int(window.size)
-        rows = [Row("a", 0, size, 999, size, size, accepted=10**6)]
-        plan(window, rows, 2.0 + step, 0.0, 10**6)
+        row = Row("a", 2.0 + step, 0, size, size, 999, size, accepted=10**6)
+        make_plan(window, [row], {"a": size}, 2.0 + step, 1)
         assert window.size < 402
     assert window.phase == "hold"
     assert window.size >= 0.96 * 402
@@ -136,9 +214,9 @@ def test_the_search_ends_close_below_what_was_refused():
 
 def test_an_idle_fleet_learns_nothing():
     """M49: permits that nobody uses do not let the window grow."""
-    window = Window(size=64)
+    window = Plan()
     for step in range(100):
-        plan(window, [Row("a", 0, 2, 2, 2, cap=64)], 1 + step, 0.0, 10**6)
+        make_plan(window, [Row("a", step, 0, 64, 2, 2, 2)], {"a": 64}, 1 + step, 1)
     assert window.size == 64
 
 
@@ -150,20 +228,21 @@ def test_leases_outlive_three_reports_and_end_within_ten_seconds():
 
 def test_nothing_is_tried_at_the_return_of_a_store():
     """M49: time in which nobody planned does not count as time without refusals."""
-    window = Window(size=64, phase="hold", since=1.0, planned=1.0, low=64)
-    rows = [Row("a", 0, 64, 500, 64, cap=64, accepted=10**6)]
-    plan(window, rows, 1000.0, 0.0, 10**6)
+    window = Plan(64, "hold", since=1.0, made=1.0, low=64)
+    rows = [Row("a", 1.0, 0, 64, 64, 500, 64, accepted=10**6)]
+    make_plan(window, rows, {"a": 64}, 1000.0, 1)
     assert (window.size, window.phase) == (64, "hold")
     for step in range(int(HOLD_SECONDS) + 2):
-        plan(window, rows, 1001.0 + step, 0.0, 10**6)
+        make_plan(window, rows, {"a": 64}, 1001.0 + step, 1)
     assert window.phase == "search"
 
 
 def test_what_is_not_answered_does_not_let_the_window_grow():
     """M49: a slow server is not sent more because what it was sent is under way."""
-    window = Window(size=64)
+    window = Plan(made=1.0)
+    row = Row("a", 1.0, 0, 64, 64, 500, 20, accepted=20)
     for step in range(20):
-        plan(window, [Row("a", 0, 64, 500, 20, cap=64, accepted=20)], 1 + step / 4, 0.0, 10**6)
+        make_plan(window, [row], {"a": 64}, 1 + step / 4, 1)
     assert window.size == 64
-    plan(window, [Row("a", 0, 64, 500, 64, cap=64, accepted=64)], 7.0, 0.0, 10**6)
+    make_plan(window, [evolve(row, held=64)], {"a": 64}, 7.0, 1)
     assert window.size > 64

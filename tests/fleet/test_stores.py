@@ -1,20 +1,41 @@
 """Both stores take the same steps."""
 
+import os
 import random
+import threading
 import time
 
-import attrs
 import pytest
 
-from tinker_ext.fleet.store import KINDS, NOTHING, group_name, open_store
+from tinker_ext.fleet import open_store
+from tinker_ext.fleet.store import KINDS, Store
 
 GROUP = "g"
+NOTHING = dict.fromkeys(KINDS, 0.0)
+USUAL = {"limits": {}, "known": {}, "was": {}}
+SAID = dict.fromkeys(("cap", "active", "held", "accepted", "pause"), 0)
+SAID |= {"demand": 99, "refusal": -1, "window": 64}
+steps = iter(range(1, 10**9))
 
 
-def report(name, **fields):
-    usual = {"active": 0, "claim": None, "window": 64.0, "ttl": 60.0, "every": 1e6, "pause": 0.0}
-    usual |= {"urgent": False, "limits": {}, "texts": {}, "facts": "{}"}
-    return {"id": name, **usual, **fields}
+def report(name, have=None, **fields):
+    usual = {"new": False, "ttl": 60.0, "every": 1e6, "urgent": False, "base_url": "http://s"}
+    usual |= {"prices": {}, "said": SAID, "have": {**NOTHING, **(have or {})}}
+    return {"id": name, "seq": next(steps), **USUAL, **usual, **fields}
+
+
+def take(store, name, *asks, **fields):
+    given = {"id": name, "seq": next(steps), "asks": [{**NOTHING, **ask} for ask in asks]}
+    return store.run("take", GROUP, USUAL | given | fields)[0]
+
+
+def step(store, name, **fields):
+    """Time, turn, state, share and number of members."""
+    return store.run("report", GROUP, report(name, **fields))
+
+
+def spend(store):
+    return {name: each["tokens"] for name, each in store.look(GROUP).spend.items()}
 
 
 @pytest.fixture
@@ -25,105 +46,98 @@ def store(address):
     store.close()
 
 
-def test_leases_never_exceed_the_window(store):
-    """M49: who joins late waits until others have given back."""
-    first = store.sync(GROUP, report("a", every=0.0))
-    assert (first.cap, first.numbers["window"], first.members, first.known) == (64, 64, 1, False)
-    second = store.sync(GROUP, report("b"))
-    assert (second.cap, second.target) == (0, 32)
-    store.settle(GROUP, second.turn, {"size": 64.0, "round": 0}, {"a": 32})
-    assert store.sync(GROUP, report("a", claim=0)).cap == 32
-    assert store.sync(GROUP, report("b", claim=0)).cap == 32
-
-
-def test_what_is_in_flight_stays_leased(store):
-    """M49: a member that has more under way than its share keeps others from going beyond."""
-    store.sync(GROUP, report("a", every=0.0))
-    second = store.sync(GROUP, report("b"))
-    store.settle(GROUP, second.turn, {"size": 64.0, "round": 0}, {"a": 32})
-    assert store.sync(GROUP, report("a", claim=0, active=60)).cap == 32
-    assert store.sync(GROUP, report("b", claim=0)).cap == 4
+def test_a_plan_is_made_by_who_reports_and_read_by_all(store):
+    """M49: whoever reports first plans for everybody; the others read their share."""
+    first = store.report(GROUP, report("a"))
+    assert (first.share, first.plan.size, first.members) == (64, 64, 1)
+    assert store.report(GROUP, report("b")).share is None
+    second = store.report(GROUP, report("a", every=1e5))
+    assert (second.share, second.members) == (32, 2)
+    assert store.report(GROUP, report("b")).share == 0  # "a" has not read yet that it has less
+    store.report(GROUP, report("a"))
+    assert store.report(GROUP, report("b", every=1e4)).share == 32
 
 
 def test_a_lease_ends_with_its_time(store):
     """M49: the permits of a member that stopped reporting are given to others."""
-    store.sync(GROUP, report("a", ttl=0.05))
+    store.report(GROUP, report("a", ttl=0.05, every=0.0))
     time.sleep(0.1)
-    record = store.look(GROUP, sweep=True)
-    assert record is not None
-    assert record.members == ()
-    assert store.sync(GROUP, report("b")).cap == 64
+    assert store.look(GROUP).members == ()
+    assert store.report(GROUP, report("b", every=0.0)).share == 64
+    assert store.run("look", GROUP, {})[2].keys() == {"b"}
 
 
 def test_leaving_gives_back_at_once(store):
     """M49."""
-    store.sync(GROUP, report("a"))
-    store.leave(GROUP, "a")
-    assert store.sync(GROUP, report("b")).cap == 64
-
-
-def test_a_pause_is_everybodys(store):
-    """M49: a 429 of one member pauses all, and a shorter one later does not shorten it."""
-    store.sync(GROUP, report("a", pause=5.0))
-    assert 4.5 < store.sync(GROUP, report("b", pause=1.0)).pause <= 5.0
+    store.report(GROUP, report("a", every=0.0))
+    store.report(GROUP, report("a", ttl=0))
+    assert store.report(GROUP, report("b", every=0.0)).share == 64
 
 
 def test_one_member_plans_at_a_time(store):
     """M49: a plan begun earlier does not overwrite one begun later; what is urgent comes soon."""
-    early = store.sync(GROUP, report("a", every=0.0)).turn
-    late = store.sync(GROUP, report("b", every=60.0)).turn
+    early, late = step(store, "a", every=0.0)[1], step(store, "b", every=60.0)[1]
     assert 0 < early < late
-    store.settle(GROUP, early, {"size": 10.0, "round": 1}, {})
-    assert store.sync(GROUP, report("a", claim=0)).numbers["window"] == 64
-    store.settle(GROUP, late, {"size": 20.0, "round": 1}, {})
-    got = store.sync(GROUP, report("a", claim=0, every=100.0))
-    assert (got.numbers["window"], got.numbers["round"], got.turn) == (20, 1, 0)
-    assert store.sync(GROUP, report("a", claim=0, every=100.0, urgent=True)).turn > late
-    assert store.sync(GROUP, report("b", claim=0, every=100.0, urgent=True)).turn == 0
-
-
-def test_a_store_that_lost_everything_hands_out_what_members_had(store):
-    """M49: no stampede at its return: nobody gets more than it had until all have reported."""
-    got = store.sync(GROUP, report("a", claim=7, window=80.0))
-    assert (got.cap, got.numbers["window"], got.known) == (7, 80, False)
-    assert store.sync(GROUP, report("b", claim=9, window=80.0)).cap == 9
-    # A newcomer waits for the rest to report.
-    assert store.sync(GROUP, report("c")).cap == 0
+    assert not store.run("settle", GROUP, {"turn": early, "plan": {"x": 1}, "shares": {"a": 1}})
+    assert store.run("settle", GROUP, {"turn": late, "plan": {"x": 2}, "shares": {"a": 2}})
+    _, turn, state, share, _ = step(store, "a", every=100.0)
+    assert (turn, state["plan"], share) == (0, {"x": 2}, 2)
+    assert step(store, "a", every=100.0, urgent=True)[1] > late
+    assert step(store, "b", every=100.0, urgent=True)[1] == 0
 
 
 def test_the_budget_is_never_exceeded_and_the_rest_can_be_taken(store):
-    """M49: `want` where there is room, else `need`, else nothing; unlimited kinds are counted."""
-    store.sync(GROUP, report("a", limits={"tokens": 100}))
-    ten, sixty = {"tokens": 10, "sample": 10}, {"tokens": 60, "sample": 60}
-    assert store.take(GROUP, "a", ten, sixty, check=True) == sixty
-    assert store.take(GROUP, "b", ten, sixty, check=True) == ten
-    assert store.take(GROUP, "b", sixty, sixty, check=True) is None
-    assert store.take(GROUP, "a", {"tokens": -30}, {"tokens": -30}, check=True) is not None
-    assert store.take(GROUP, "b", sixty, sixty, check=True) == sixty
-    record = store.look(GROUP)
-    assert record is not None
-    assert record.spend["a"] == {**NOTHING, "tokens": 30, "sample": 60}
-    assert record.spend["b"] == {**NOTHING, "tokens": 70, "sample": 70}
-    got = store.sync(GROUP, report("b", claim=0))
-    assert (got.amounts("limit"), got.amounts("taken")["tokens"]) == ({"tokens": 100}, 100)
+    """M49: the first ask there is room for, else nothing; what is told counts in any case."""
+    step(store, "a", limits={"tokens": 100})
+    assert take(store, "a", {"tokens": 60, "sample": 60}, {"tokens": 10}) == 1
+    assert take(store, "b", {"tokens": 60}, {"tokens": 10}) == 2
+    assert take(store, "b", {"tokens": 41}) == 0
+    assert take(store, "b", {"tokens": 10, "sample": 10**6}) == 1  # not limited
+    step(store, "a", have={"tokens": 30})
+    assert take(store, "b", {"tokens": 70}) == 1
+    assert spend(store) == {"a": 30, "b": 70}
+    step(store, "b", have={"tokens": 80})
+    assert take(store, "b", {"tokens": 80, "train": 5}) == 1  # no more of what is used up
+    state = step(store, "b", have={"tokens": 70})[2]
+    assert (state["limits"]["tokens"], state["taken"]["tokens"]) == (100, 100)
+
+
+def test_what_was_told_earlier_does_not_undo_what_was_told_later(store):
+    """M49: a report and a call may reach the store in another order than they were made."""
+    late = report("a", have={"tokens": 10})
+    assert take(store, "a", {"tokens": 50}) == 1
+    store.run("report", GROUP, late)
+    assert spend(store) == {"a": 50}
 
 
 def test_the_smallest_budget_counts_and_a_new_run_begins_anew(store):
     """M49: spend belongs to a fleet while anybody is alive; who joins an empty one starts at 0."""
-    prices = {"prices": '{"models":{}}'}
-    store.sync(GROUP, report("a", limits={"tokens": 100, "cost": 2.5}, texts=prices))
-    store.sync(GROUP, report("b", limits={"tokens": 80}))
-    store.take(GROUP, "a", {"tokens": 5}, {"tokens": 5}, check=True)
-    record = store.look(GROUP)
-    assert record is not None
-    assert record.amounts("limit") == {"tokens": 80, "cost": 2.5}
-    assert record.texts["prices"] == prices["prices"]
-    store.leave(GROUP, "a")
-    store.leave(GROUP, "b")
-    store.sync(GROUP, report("c"))
-    record = store.look(GROUP)
-    assert record is not None
-    assert (record.amounts("limit"), "prices" in record.texts, record.spend) == ({}, False, {})
+    prices = {"models": {"*": {"train": 1.5}}, "currency": "EUR", "date": None}
+    step(store, "a", new=True, limits={"tokens": 100, "cost": 2.5}, prices=prices)
+    step(store, "b", new=True, limits={"tokens": 80}, have={"tokens": 5})
+    state = store.look(GROUP).state
+    assert state["limits"] == {"tokens": 80, "cost": 2.5}
+    assert state["prices"] == prices
+    for name in "ab":
+        step(store, name, ttl=0, have={"tokens": 5})
+    assert spend(store) == {"a": 5, "b": 5}
+    step(store, "c", new=True)
+    state = store.look(GROUP).state
+    assert (state["prices"], state["limits"]) == ({}, {})
+    assert spend(store) == {"c": 0}
+
+
+def test_a_store_that_lost_everything_counts_what_any_member_knows(store):
+    """M49: the most that one of them has read, and what each has taken since then."""
+    told = {"limits": {"tokens": 1000}, "was": {"tokens": 400}}
+    assert take(store, "a", {"tokens": 510}, {"tokens": 490}, known={"tokens": 900}, **told) == 2
+    assert store.look(GROUP).state["taken"]["tokens"] == 990
+    told["was"] = {"tokens": 500}
+    late = step(store, "b", known={"tokens": 905}, have={"tokens": 503}, **told)
+    assert late[2]["taken"]["tokens"] == 905 + 90 + 3
+    again = step(store, "b", known={"tokens": 998}, have={"tokens": 503}, **told)
+    assert again[2]["taken"]["tokens"] == 998  # once
+    assert take(store, "new", {"tokens": 3}, {"tokens": 2}) == 2
 
 
 def test_both_stores_decide_alike(tmp_path, redis_server):
@@ -136,45 +150,41 @@ def test_both_stores_decide_alike(tmp_path, redis_server):
     rng, turn = random.Random(7), 0
     for store in stores:
         store.open()
-        store.sync(GROUP, report("z", limits={"tokens": 5000, "cost": 1.5}))
     for _ in range(500):
         name, kind = rng.choice("abcdef"), rng.random()
-        if kind < 0.6:
-            fields = {"active": rng.randrange(30), "claim": rng.choice([None, 3, 19])}
-            fields |= {"every": 0.0, "window": rng.choice([64.0, 90.5])}
-            said = report(name, **fields)
-            answers = [attrs.asdict(store.sync(GROUP, said)) for store in stores]
-            for answer in answers:
-                own = {"pause", "next", "leased", "alive", "recovering"}
-                answer["numbers"] = {k: v for k, v in answer["numbers"].items() if k not in own}
-                del answer["now"]
-            turn = answers[0]["turn"]
-        elif kind < 0.7:
-            window = {"size": rng.choice([3.0, 40.25, 64.0]), "round": rng.randrange(5)}
-            targets = {other: rng.randrange(20) for other in "abcdef"}
-            answers = [store.settle(GROUP, turn, window, targets) for store in stores]
-        elif kind < 0.95:
-            need = {kind: rng.choice([0, 1, 25.5]) for kind in KINDS}
-            want = {kind: amount * 4 for kind, amount in need.items()}
-            check = rng.random() < 0.9
-            answers = [store.take(GROUP, name, need, want, check=check) for store in stores]
+        amounts = [{k: rng.choice([0, 1, 25.5, 700]) for k in KINDS} for _ in range(2)]
+        if kind < 0.5:
+            fields = {"new": rng.random() < 0.3, "every": rng.choice([0.0, 1e6])}
+            fields |= {"ttl": rng.choice([0, 60.0]), "urgent": rng.random() < 0.2}
+            fields |= {"limits": rng.choice([{}, {"tokens": 900, "cost": 50.5}])}
+            what, given = "report", report(name, amounts[0], **fields)
+        elif kind < 0.6:
+            shares = {other: rng.randrange(20) for other in "abcdef"}
+            what, given = "settle", {"turn": turn, "plan": {"n": turn}, "shares": shares}
         else:
-            answers = [store.leave(GROUP, name) for store in stores]
-        assert answers[0] == answers[1]
-    records = [store.look(GROUP) for store in stores]
-    assert records[0] is not None
-    assert records[1] is not None
-    assert records[0].spend == records[1].spend
-    assert records[0].amounts("limit") == records[1].amounts("limit")
-    leases = [[(m["id"], m["lease"], m["target"]) for m in r.members] for r in records if r]
-    assert leases[0] == leases[1]
+            what, given = "take", {"id": name, "seq": next(steps) - rng.choice([0, 3])}
+            given |= {**USUAL, "asks": amounts}
+        given |= rng.choice([{}, {"known": {"tokens": rng.randrange(900)}, "was": {"tokens": 25}}])
+        answers = [store.run(what, GROUP, given) for store in stores]
+        if what == "report":
+            for _, _, state, _, _ in answers:  # each has a clock of its own
+                state |= {"alive": state["alive"] > 0, "next": "next" in state}
+            answers = [answer[1:] for answer in answers]
+            turn = answers[0][0] or turn
+        assert answers[0] == answers[1], (what, given)
+    records = [store.run("look", GROUP, {}) for store in stores]
+    for part in (3, 4):
+        assert records[0][part] == records[1][part]
+    assert records[0][2].keys() == records[1][2].keys()
     for store in stores:
         store.close()
 
 
 def test_names_in_a_store_reveal_nothing():
     """M49: two stores name the same server and credential differently."""
-    one, other = (group_name(salt, "http://s", "finger") for salt in (b"1", b"2"))
+    stores = Store(), Store()
+    stores[0].salt, stores[1].salt = "1", "2"
+    one, other = (store.group_of("http://s", "finger") for store in stores)
     assert one != other
     assert "finger" not in one
 
@@ -183,13 +193,34 @@ def test_a_clock_that_was_set_back_does_not_stop_the_fleet(tmp_path):
     """M49: times that lie far ahead in the store are not waited for."""
     store = open_store(str(tmp_path))
     store.open()
-    ahead = {"size": 64.0, "round": 0}
-    store.settle(GROUP, store.sync(GROUP, report("a")).turn, ahead, {})
+    store.report(GROUP, report("a"))
     with store._transaction() as run:
-        for name in ("pause", "next"):
-            path = f"$.numbers.{name}"
-            run("UPDATE fleets SET kept = json_set(kept, ?, unixepoch() + 7200)", (path,))
-    got = store.sync(GROUP, report("a", claim=0, every=1.0))
-    assert got.pause <= 60
-    assert got.turn > 0
+        run("UPDATE fleets SET kept = json_set(kept, '$.state.next', unixepoch() + 7200)")
+    assert step(store, "a", every=1.0)[1] > 0
     store.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_forked_in_the_middle_of_a_step_can_use_the_store(tmp_path):
+    """M49: it does not wait for the lock of a step that its parent goes on with."""
+    store, inside = open_store(str(tmp_path)), threading.Event()
+    store.open()
+
+    def step():
+        with store._transaction():
+            inside.set()
+            time.sleep(0.3)
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    inside.wait()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - another process
+        try:
+            store.run("report", GROUP, report("child"))
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+    assert [member["id"] for member in store.look(GROUP).members] == ["child"]

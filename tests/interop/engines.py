@@ -355,7 +355,7 @@ class Twinkle(Process):
         ray start --head --block --port={self.ray_port} --num-cpus=128 --include-dashboard=false \
             --disable-usage-stats --temp-dir={self.folder}/ray \
             --min-worker-port=21000 --max-worker-port=21500 &
-        for _ in $(seq 120); do grep -q "Ray runtime started" server.log && break; sleep 1; done
+        for _ in $(seq 300); do grep -q "Ray runtime started" server.log && break; sleep 1; done
         RAY_ADDRESS=$(cat {self.folder}/ray/ray_current_cluster) \\
             twinkle-server launch -c server.yaml
         """

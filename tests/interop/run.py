@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import signal
 import sys
 import tempfile
@@ -113,7 +114,9 @@ def examine(server: engines.Process | engines.SkyRL, traits: engines.Traits) -> 
         default_headers_overrides=dict(traits.headers),
         on_result=lambda r: print(f"     {r.outcome:<8} {r.name}", flush=True),
     )
-    (publish.REPORTS / f"{traits.name}.json").write_text(report.to_json() + "\n")
+    # Where the server is installed here says nothing about it.
+    text = re.sub(r"[^\s\"']*/site-packages/", "", report.to_json())
+    (publish.REPORTS / f"{traits.name}.json").write_text(text + "\n")
     print(report.summary(), flush=True)
 
 

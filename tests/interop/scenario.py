@@ -109,6 +109,7 @@ class Scenario:
         """Do all steps; returns whether all went well."""
         for step in (
             self.dialect,
+            self.doctor,
             self.create,
             self.train,
             self.policy_losses,
@@ -146,6 +147,15 @@ class Scenario:
         assert self.model in names, names
         dialect = self.service.dialect
         return f"wire {dialect.wire}, era {dialect.era} by {dialect.chosen_by}"
+
+    def doctor(self) -> str:
+        """M36, M47: `tinker-ext doctor` finds nothing to fix, and says what it found."""
+        from tinker_ext.cli.examination import examine
+
+        findings = list(examine(self.url, timeout=DEADLINE, env={"TINKER_API_KEY": KEY}))
+        assert [finding for finding in findings if finding.status == "fail"] == [], findings
+        told = {finding.name: finding.detail for finding in findings}
+        return f"{told['access']}; session {told['session']}; {told['bodies']}"
 
     def create(self) -> str:
         """M31: a model, its description, its tokenizer."""

@@ -13,7 +13,6 @@ import itertools
 import logging
 import re
 import socket
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -550,9 +549,8 @@ def test_connect_timeout():
         filler.setblocking(False)
         filler.connect_ex(("127.0.0.1", port))
         fillers.append(filler)
-    took = []
     try:
-        for seconds in (0.2, 2.0):
+        for seconds in (0.2, 0.3):
             config = Config(
                 base_url=f"http://127.0.0.1:{port}",
                 api_key="x",
@@ -560,17 +558,14 @@ def test_connect_timeout():
                 retry_attempts=1,
                 close_timeout=0.1,
             )
-            began = time.monotonic()
             with (
                 ServiceClient(config=config) as service,
-                pytest.raises(TinkerError),
+                pytest.raises(TinkerError, match=rf"no connection to \S+ within {seconds} s"),
             ):
                 service.get_server_capabilities()
-            took.append(time.monotonic() - began)
     finally:
         for each in (*fillers, listener):
             each.close()
-    assert took[0] < took[1]
 
 
 def test_none_is_a_value():

@@ -1,4 +1,7 @@
-"""A pytest plugin that notes how long each test took and whether it passed."""
+"""A pytest plugin that notes how long each test took and whether it passed.
+
+It also has the programs that tests start measured, see `reach`.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,17 @@ import os
 from typing import Any
 
 
+def pytest_configure() -> None:
+    """Let what tests start write down what it reaches; not the workers, which pytest-cov starts."""
+    if "MUTATION_PROGRAMS" in os.environ and "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ["COVERAGE_PROCESS_START"] = os.environ["MUTATION_PROGRAMS"]
+
+
 def pytest_runtest_logreport(report: Any) -> None:
     """Add one line to the file that MUTATION_DURATIONS names."""
     place = os.environ.get("MUTATION_DURATIONS")
     # Workers of xdist report to the one that started them; only that one writes.
     if place and "PYTEST_XDIST_WORKER" not in os.environ:
+        passed = not report.failed
         with open(place, "a") as file:
-            file.write(json.dumps([report.nodeid, report.duration, report.passed]) + "\n")
+            file.write(json.dumps([report.nodeid, report.duration, passed]) + "\n")

@@ -34,16 +34,22 @@ LOADED = (
 )
 
 
-class FirstFailure:
-    """Remembers the first test that failed."""
+class Told:
+    """Writes the test that begins, and again the one that failed."""
 
-    def __init__(self) -> None:
-        self.test = ""
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+        self.failed = False
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A test begins."""
+        os.write(self._pipe, nodeid.encode() + b"\n")
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Take a report in."""
-        if report.failed and not self.test:
-            self.test = report.nodeid
+        if report.failed and not self.failed:
+            self.failed = True
+            os.write(self._pipe, report.nodeid.encode() + b"\n")
 
 
 def main() -> None:
@@ -60,26 +66,28 @@ def main() -> None:
 
 
 def judged(tests: list[str], seconds: float) -> tuple[str, str]:
-    """Run the tests in a fork: `survived`, `hangs` or `caught`, and the test that caught it."""
+    """Run the tests in a fork: `survived`, `hangs` or `caught`, and the test where that was."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(reading)
         os.setpgid(0, 0)
         _quiet()
         import pytest
 
         code = 9
         try:
-            first = FirstFailure()
             options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=no"]
-            code = pytest.main([*options, "-p", "no:cov", *tests], plugins=[first])
-            os.write(writing, first.test.encode())
+            code = pytest.main([*options, "-p", "no:cov", *tests], plugins=[Told(writing)])
         finally:
             os._exit(int(code))
     os.close(writing)
+    os.set_blocking(reading, False)
+    told = b""
     deadline = time.monotonic() + seconds
     outcome = "hangs"
     while time.monotonic() < deadline:
+        told += _read(reading)
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             outcome = "survived" if os.waitstatus_to_exitcode(status) == 0 else "caught"
@@ -88,8 +96,17 @@ def judged(tests: list[str], seconds: float) -> tuple[str, str]:
     else:
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    with os.fdopen(reading, "rb") as pipe:
-        return outcome, pipe.read().decode() if outcome == "caught" else ""
+    told += _read(reading)
+    os.close(reading)
+    return outcome, "" if outcome == "survived" else told.decode().strip().rpartition("\n")[2]
+
+
+def _read(pipe: int) -> bytes:
+    """What stands in a pipe now; a program that a test left behind may hold its other end."""
+    try:
+        return os.read(pipe, 1 << 20)
+    except BlockingIOError:
+        return b""
 
 
 def _quiet() -> None:

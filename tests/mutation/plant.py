@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,6 +46,8 @@ class Bug:
         end: Offset behind them.
         text: What stands there instead.
         was: What stood there.
+        function: Where in the file.
+        loads: Whether it runs when the file is loaded.
     """
 
     path: str
@@ -56,6 +59,7 @@ class Bug:
     text: str
     was: str
     function: str = ""
+    loads: bool = False
 
     def planted(self, source: bytes) -> bytes:
         """The file with the bug in it."""
@@ -103,7 +107,8 @@ class _File:
         line = getattr(node, "lineno", 0)
         first = _statement(node).lineno
         was = self.source[start:end].decode()
-        return Bug(self.path, line, first, kind, start, end, text, was, _function(node))
+        place = (_function(node), _loads(node))
+        return Bug(self.path, line, first, kind, start, end, text, was, *place)
 
 
 def _function(node: ast.AST) -> str:
@@ -114,6 +119,17 @@ def _function(node: ast.AST) -> str:
             names.append(node.name)
         node = getattr(node, "parent", None)  # type: ignore[assignment]
     return ".".join(reversed(names))
+
+
+def _loads(node: ast.AST) -> bool:
+    """Whether a node runs when its file is loaded: not in the body of a function."""
+    while (parent := getattr(node, "parent", None)) is not None:
+        if isinstance(parent, ast.Lambda):
+            return False
+        if isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef) and node in parent.body:
+            return False
+        node = parent
+    return True
 
 
 def _statement(node: ast.AST) -> ast.stmt:
@@ -141,16 +157,24 @@ _OTHER: dict[type[ast.cmpop], str] = {
 def comparison(file: _File, node: ast.AST) -> Iterator[Bug]:
     """`<` for `<=`, `is not` for `is`."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        left, right = file.text(node.left), file.text(node.comparators[0])
+        left, right = (_whole(file, side) for side in (node.left, node.comparators[0]))
         other = _OTHER[type(node.ops[0])]
         yield file.bug(node, "comparison", f"({left} {other} {right})")
+
+
+def _whole(file: _File, node: ast.expr) -> str:
+    """The text of an operand; a comparison in it must not become part of a chain."""
+    text = file.text(node)
+    return f"({text})" if isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp) else text
 
 
 def boolean(file: _File, node: ast.AST) -> Iterator[Bug]:
     """`or` for `and`, a condition turned round, True for False."""
     if isinstance(node, ast.BoolOp):
         word = " or " if isinstance(node.op, ast.And) else " and "
-        yield file.bug(node, "boolean", "(" + word.join(map(file.text, node.values)) + ")")
+        # A lambda or an assignment among them would end the expression.
+        parts = word.join(f"({file.text(value)})" for value in node.values)
+        yield file.bug(node, "boolean", f"({parts})")
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield file.bug(node, "boolean", f"bool({file.text(node.operand)})")
     elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
@@ -255,15 +279,22 @@ def core_files(root: Path = ROOT) -> list[Path]:
 
 def bugs_of(path: Path) -> list[Bug]:
     """Every bug that can be planted in a file."""
+    return [bug for bug, reason in _all_of(path) if reason is None]
+
+
+def left_out(paths: list[Path]) -> Counter[str]:
+    """How many are not planted because nobody would see them, by the reason."""
+    return Counter(reason for path in paths for _, reason in _all_of(path) if reason is not None)
+
+
+def _all_of(path: Path) -> Iterator[tuple[Bug, str | None]]:
     file = _File(path)
-    return [
-        bug
-        for node in ast.walk(file.tree)
-        if not _is_typing(node)
-        for operator in OPERATORS
-        for bug in operator(file, node)
-        if not _unchanging(node)
-    ]
+    for node in ast.walk(file.tree):
+        if not _is_typing(node):
+            reason = _unseen(node)
+            for operator in OPERATORS:
+                for bug in operator(file, node):
+                    yield bug, reason
 
 
 def drawn(bugs: list[Bug], count: int, seed: int) -> list[Bug]:
@@ -297,17 +328,23 @@ def _is_typing(node: ast.AST) -> bool:
     return False
 
 
-def _unchanging(node: ast.AST) -> bool:
-    """Whether a change would only show in what is logged, asserted or printed of an object."""
+def _unseen(node: ast.AST) -> str | None:
+    """What a change would only show in, where nobody looks; None where someone may."""
     while node is not None:
         if isinstance(node, ast.Assert):
-            return True
+            return "an assert"
         if isinstance(node, ast.FunctionDef) and node.name in ("__repr__", "__str__"):
-            return True
+            return "how an object is printed"
+        if isinstance(node, ast.FunctionDef) and any(map(_imports_torch, node.body)):
+            return "what torch does, see `nox -s tests_torch`"
         if isinstance(node, ast.Call):
             function = node.func
             owner = getattr(function, "value", None)
             if isinstance(owner, ast.Name) and owner.id in ("log", "logger", "warnings"):
-                return True
+                return "what is logged"
         node = getattr(node, "parent", None)  # type: ignore[assignment]
-    return False
+    return None
+
+
+def _imports_torch(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import) and any(name.name == "torch" for name in node.names)

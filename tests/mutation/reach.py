@@ -1,7 +1,13 @@
-"""Which tests reach which line: one run under coverage, a context per test, kept by its tree."""
+"""Which tests reach which line: a run under coverage, a context per test.
+
+What was measured is kept. A later run measures only the test files that changed since; lines of the
+package that moved are found again by comparing the sources.
+"""
 
 from __future__ import annotations
 
+import difflib
+import fnmatch
 import hashlib
 import json
 import os
@@ -9,33 +15,43 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import attrs
 from coverage.numbits import numbits_to_nums
-from mutation.plant import ROOT, Bug
+from mutation.plant import ROOT, Bug, core_files
 
-PLACE = ROOT / ".nox" / "mutation"
-# Tests that run the core in their own process; a subprocess would not be seen.
-FOLDERS = ("tests/unit", "tests/contract", "tests/faults", "tests/knobs", "tests/simulation")
+PLACE = ROOT / ".nox" / "mutants"
+FOLDERS = (
+    "tests/unit",
+    "tests/sockets",
+    "tests/contract",
+    "tests/faults",
+    "tests/knobs",
+    "tests/simulation",
+    "tests/fleet",
+)
+# Tests of the server, of generated code and of the text of pages, which reach little of the core.
 LEFT_OUT = (
-    "tests/unit/cli",
-    "tests/unit/mock",
-    "tests/unit/compat",
-    "tests/unit/quickstart",
-    "tests/unit/ui",
-    "tests/contract/test_cli.py",
-    "tests/contract/test_cli_process.py",
+    "tests/unit/mock/*",
+    "tests/unit/quickstart/*",
+    "tests/unit/cli/test_help.py",
     "tests/contract/test_conform.py",
     "tests/contract/test_examples.py",
+    "tests/contract/test_generated_*",
     "tests/contract/test_server_*",
     "tests/contract/test_document_*",
-    "tests/faults/test_clean_ends.py",
-    "tests/faults/test_crash_resume.py",
-    "tests/faults/test_embedded_state.py",
-    "tests/faults/test_forks.py",
-    "tests/faults/test_process_life.py",
-    "tests/faults/test_proxies.py",
 )
+PART = 40
+# Programs that a test starts are measured too, each in the context of the test that started it.
+PROGRAMS = """[run]
+source = tinker_ext
+parallel = true
+data_file = {data}
+context = ${{PYTEST_CURRENT_TEST-}}
+"""
+
+Lines = dict[str, dict[int, set[str]]]
 
 
 @attrs.frozen
@@ -44,89 +60,154 @@ class Reach:
 
     Attributes:
         lines: File → line → tests.
-        imported: File → lines that run when it is loaded; any test of the file may notice them.
         seconds: Test → seconds.
     """
 
-    lines: dict[str, dict[int, list[str]]]
-    imported: dict[str, set[int]]
+    lines: Lines
     seconds: dict[str, float]
 
     def tests(self, bug: Bug) -> list[str]:
-        """Tests that reach a bug, quickest first."""
+        """Tests that reach a bug, the likeliest to notice it first.
+
+        Those in the file that is named after the bug's, then the quickest one of every file, then
+        the next of every file.
+        """
         table = self.lines.get(bug.path, {})
         found = {*table.get(bug.line, ()), *table.get(bug.statement, ())}
-        if bug.statement in self.imported.get(bug.path, ()):
-            found.update(test for tests in table.values() for test in tests)
-        if not found:
-            # Measured on another tree, or run where coverage does not look: whoever loads the file
-            # may notice.
-            found.update(test for tests in table.values() for test in tests)
-        return sorted(found, key=lambda test: (self.seconds.get(test, 9.0), test))
+        if bug.loads or not found:
+            # What runs when a file is loaded may be noticed by whoever uses the file; so may what
+            # runs where coverage does not look.
+            found = {test for tests in table.values() for test in tests}
+        by_file: dict[str, list[str]] = {}
+        for test in sorted(found, key=self._cost):
+            by_file.setdefault(_file(test), []).append(test)
+        ranks = {test: rank for tests in by_file.values() for rank, test in enumerate(tests)}
+        own = f"test_{Path(bug.path).stem}.py"
+        return sorted(
+            found,
+            key=lambda test: (
+                0 if _file(test).endswith(f"/{own}") else 1 + ranks[test],
+                *self._cost(test),
+            ),
+        )
+
+    def _cost(self, test: str) -> tuple[float, str]:
+        return self.seconds.get(test, 9.0), test
 
 
-def tree_name(root: Path = ROOT) -> str:
-    """A digest of the package and its tests."""
-    digest = hashlib.sha256()
-    for folder in ("tinker_ext", "tests"):
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def reach(*, newest: bool = False) -> Reach:
-    """The reach of all tests; measured once per tree.
+def reach(*, kept_only: bool = False, workers: int = 2) -> Reach:
+    """The reach of all tests.
 
     Args:
-        newest: Take the last measurement, of whatever tree. Lines that nobody reached then are
-            judged by the tests of the whole file.
+        kept_only: Take what was measured last, also of test files that changed since.
+        workers: Processes that measure at a time.
     """
     PLACE.mkdir(parents=True, exist_ok=True)
-    kept = PLACE / f"reach-{tree_name()}.json"
-    if newest and not kept.exists():
-        kept = max(PLACE.glob("reach-*.json"), key=lambda p: p.stat().st_mtime, default=kept)
-    if not kept.exists():
-        _measure(kept)
-    data = json.loads(kept.read_text())
-    names: list[str] = data["names"]
-    lines = {
-        path: {int(n): [names[i] for i in tests] for n, tests in table.items()}
-        for path, table in data["lines"].items()
+    place = PLACE / "reach.json"
+    kept = json.loads(place.read_text()) if place.exists() else {}
+    files = {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in _tests()}
+    measured = kept.get("files", {})
+    same = measured.keys() if kept_only else {n for n in files if measured.get(n) == files[n]}
+    lines = _moved(kept, set(same))
+    seconds = {test: took for test, took in kept.get("seconds", {}).items() if _file(test) in same}
+    changed = [name for name in files if name not in same and not (kept_only and kept)]
+    known = {name: files[name] for name in files if name in same}
+    while changed:
+        # In parts, so that a run that is ended early has not measured for nothing.
+        print(f"measuring what {len(changed)} test files reach", flush=True)
+        part, changed = changed[:PART], changed[PART:]
+        _measure(part, lines, seconds, workers)
+        known |= {name: files[name] for name in part}
+        place.write_text(json.dumps(_written(lines, seconds, known)))
+    return Reach(lines, seconds)
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def _tests() -> list[str]:
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("test_*.py"))]
+    names = [path.relative_to(ROOT).as_posix() for path in paths]
+    return [name for name in names if not any(fnmatch.fnmatch(name, each) for each in LEFT_OUT)]
+
+
+def _written(lines: Lines, seconds: dict[str, float], files: dict[str, str]) -> dict[str, Any]:
+    numbers = {test: number for number, test in enumerate(seconds)}
+    return {
+        "files": files,
+        "names": list(numbers),
+        "seconds": seconds,
+        "sources": {name: (ROOT / name).read_text() for name in _core() if name in lines},
+        "lines": {
+            name: {line: [numbers[test] for test in tests] for line, tests in table.items()}
+            for name, table in lines.items()
+        },
     }
-    imported = {path: set(numbers) for path, numbers in data["imported"].items()}
-    return Reach(lines, imported, data["seconds"])
 
 
-def _measure(kept: Path) -> None:
-    """Run the tests under coverage, two at a time, and keep what they reached."""
+def _core() -> list[str]:
+    return [path.relative_to(ROOT).as_posix() for path in core_files()]
+
+
+def _moved(kept: dict[str, Any], files: set[str]) -> Lines:
+    """What was measured, by the numbers that the lines have now.
+
+    A line that is new is as reached as the one before it.
+    """
+    names = kept.get("names", [])
+    found: Lines = {}
+    for name in _core():
+        old = kept.get("lines", {}).get(name)
+        if old is None:
+            continue
+        before, now = kept["sources"][name].splitlines(), (ROOT / name).read_text().splitlines()
+        blocks = difflib.SequenceMatcher(None, before, now, autojunk=False).get_matching_blocks()
+        place = {b.b + i: b.a + i for b in blocks for i in range(b.size)}
+        last = 0
+        for number in range(len(now)):
+            last = place.get(number, last)
+            tests = {names[test] for test in old.get(str(last + 1), ())}
+            if tests := {test for test in tests if _file(test) in files}:
+                found.setdefault(name, {})[number + 1] = tests
+    return found
+
+
+def _measure(files: list[str], lines: Lines, seconds: dict[str, float], workers: int) -> None:
+    """Run tests under coverage, a few at a time, and add what they reached."""
     report = PLACE / "durations.jsonl"
     report.unlink(missing_ok=True)
-    database = PLACE / ".coverage"
     for old in PLACE.glob(".coverage*"):
         old.unlink()
+    programs = PLACE / "programs.ini"
+    programs.write_text(PROGRAMS.format(data=PLACE / ".coverage"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["-p", "mutation.durations", "--cov=tinker_ext", "--cov-context=test"]
-    command += ["--cov-report=", "-n", "2", *FOLDERS]
-    command += [f"--ignore-glob={ROOT / folder}" for folder in LEFT_OUT]
+    command += ["--cov-report=", "-n", str(workers), "--dist", "worksteal", *files]
     environment = {
         **os.environ,
-        "COVERAGE_FILE": str(database),
+        "COVERAGE_FILE": str(PLACE / ".coverage"),
         "MUTATION_DURATIONS": str(report),
+        "MUTATION_PROGRAMS": str(programs),
         "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "generated", ROOT / "tests"))),
     }
     subprocess.run(command, cwd=ROOT, env=environment, check=False)
-    seconds = {}
+    failed = set()
     for line in report.read_text().splitlines():
         test, took, passed = json.loads(line)
-        if passed:
-            seconds[test] = round(seconds.get(test, 0.0) + took, 3)
-    kept.write_text(json.dumps(_read(database, seconds)))
+        seconds[test] = round(seconds.get(test, 0.0) + took, 3)
+        if not passed:
+            failed.add(test)
+    for test in failed:
+        del seconds[test]
+    for database in PLACE.glob(".coverage*"):
+        _read(database, lines, seconds)
+    core = set(_core())
+    for name in [name for name in lines if name not in core]:
+        del lines[name]
 
 
-def _read(database: Path, seconds: dict[str, float]) -> dict[str, object]:
-    names: dict[str, int] = {}
-    lines: dict[str, dict[int, list[int]]] = {}
-    imported: dict[str, list[int]] = {}
+def _read(database: Path, lines: Lines, seconds: dict[str, float]) -> None:
     with sqlite3.connect(database) as connection:
         rows = connection.execute(
             "select file.path, context.context, line_bits.numbits from line_bits "
@@ -135,15 +216,10 @@ def _read(database: Path, seconds: dict[str, float]) -> dict[str, object]:
         )
         for path, context, bits in rows:
             test = context.split("|")[0]
-            name = str(Path(path).relative_to(ROOT))
-            if not test:
-                imported[name] = numbits_to_nums(bits)
-            if test not in seconds:
+            for phase in (" (setup)", " (call)", " (teardown)"):
+                test = test.removesuffix(phase)
+            if test not in seconds or not Path(path).is_relative_to(ROOT):
                 continue
-            table = lines.setdefault(name, {})
-            number = names.setdefault(test, len(names))
+            table = lines.setdefault(Path(path).relative_to(ROOT).as_posix(), {})
             for line in numbits_to_nums(bits):
-                known = table.setdefault(line, [])
-                if number not in known[-3:]:
-                    known.append(number)
-    return {"names": list(names), "lines": lines, "imported": imported, "seconds": seconds}
+                table.setdefault(line, set()).add(test)

@@ -29,11 +29,9 @@ HERE = Path(__file__).resolve()
 for place in (HERE.parents[2] / "generated", HERE.parents[2], HERE.parents[1]):
     sys.path.insert(0, str(place))
 
-from mutation.plant import ROOT, Bug, bugs_of, core_files, drawn  # noqa: E402
-from mutation.reach import PLACE, Reach, reach  # noqa: E402
+from mutation.plant import ROOT, Bug, bugs_of, core_files, drawn, left_out  # noqa: E402
+from mutation.reach import FOLDERS, PLACE, Reach, reach  # noqa: E402
 
-MOST_SECONDS = 90.0
-"""Tests of one bug, as they took when they were measured; a hanging one gets as much again."""
 COPIED = ("tinker_ext", "generated", "tests", "openapi", "codegen", "examples", "docs")
 KEPT = HERE.with_name("survivors.toml")
 
@@ -45,11 +43,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="which ones")
     parser.add_argument("--since", help="only in lines changed since this revision")
     parser.add_argument("--only", default="*", help="only in files that match")
-    parser.add_argument("--newest", action="store_true", help="take the last measured reach")
+    parser.add_argument("--kept", action="store_true", help="measure nothing anew")
+    parser.add_argument("--workers", type=int, default=2, help="processes that measure at a time")
+    parser.add_argument(
+        "--seconds", type=float, default=90.0, help="tests of one bug, as they were measured"
+    )
     parser.add_argument("--least", type=float, default=0.9, help="part that must be caught")
     parser.add_argument("--json", type=Path, help="also write the outcome of each bug there")
     options = parser.parse_args()
-    found = reach(newest=options.newest)
+    found = reach(kept_only=options.kept, workers=options.workers)
     files = [p for p in core_files() if fnmatch.fnmatch(str(p.relative_to(ROOT)), options.only)]
     bugs = [bug for path in files for bug in bugs_of(path)]
     if options.since:
@@ -62,8 +64,11 @@ def main() -> int:
     if gone:
         return 1
     chosen = drawn(bugs, options.bugs, options.seed)
-    print(f"{len(chosen)} of {len(bugs)} possible bugs in {len(files)} files", flush=True)
-    copy = Copy()
+    print(f"{len(chosen)} of {len(bugs)} possible bugs in {len(files)} files")
+    for reason, count in sorted(left_out(files).items()):
+        print(f"{count:5} more would change only {reason}; they are not planted")
+    sys.stdout.flush()
+    copy = Copy(options.seconds)
     try:
         outcomes = [(bug, copy.judge(bug, found)) for bug in chosen]
     finally:
@@ -97,9 +102,9 @@ class Copy:
     The process has loaded what tests need but the package; each bug is judged by a fork of it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self.place = PLACE / f"tree-{os.getpid()}"
-        self._shaky: set[str] = set()
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules")
         for name in COPIED:
             if (ROOT / name).exists():
@@ -116,6 +121,7 @@ class Copy:
             "PYTHONPATH": os.pathsep.join(paths),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
+        self._there = _collected(self.place, environment)
         self._process = subprocess.Popen(
             [sys.executable, str(HERE.with_name("judge.py"))],
             cwd=self.place,
@@ -128,27 +134,39 @@ class Copy:
     def judge(self, bug: Bug, found: Reach) -> str:
         """`caught`, `hangs`, `survived` or `unreached`."""
         began = time.monotonic()
-        tests = [test for test in found.tests(bug) if test not in self._shaky]
+        tests = [test for test in found.tests(bug) if test in self._there]
         chosen, total = [], 0.0
         for test in tests:
             seconds = found.seconds.get(test, 9.0)
-            if chosen and total + seconds > MOST_SECONDS:
+            if chosen and total + seconds > self._seconds:
                 break
             chosen.append(test)
             total += seconds
         outcome, by = "unreached", ""
         while chosen:
             outcome, by = self._run(bug, chosen, total)
-            # A test that fails without the bug as well has caught nothing.
-            if outcome != "caught" or not by or self._run(None, [by], 30.0)[0] == "survived":
+            if outcome == "survived" or self._is_to_blame(bug, by, outcome, found.seconds.get(by)):
                 break
-            self._shaky.add(by)
+            # A test that fails or hangs without the bug as well has caught nothing.
+            self._there.discard(by)
             chosen.remove(by)
-            outcome = "survived"
+            hung, outcome, by = outcome == "hangs", "survived", ""
+            if hung:
+                break
         took = time.monotonic() - began
         told = f"  by {by}" if by else ""
         print(f"{outcome:9} {took:5.1f} s {len(chosen):4} tests  {bug.name}{told}", flush=True)
         return outcome
+
+    def _is_to_blame(self, bug: Bug, test: str, outcome: str, seconds: float | None) -> bool:
+        """Whether it is the bug that makes a test fail or hang, not the machine or the test."""
+        if not test:
+            return True  # nothing could be loaded
+        seconds = 9.0 if seconds is None else seconds
+        if self._run(None, [test], seconds)[0] != "survived":
+            return False
+        # On a busy machine all tests together may have taken too long, or one test just then.
+        return outcome == "caught" or self._run(bug, [test], seconds)[0] != "survived"
 
     def _run(self, bug: Bug | None, tests: list[str], seconds: float) -> tuple[str, str]:
         """Run tests with a bug, or without one."""
@@ -160,7 +178,7 @@ class Copy:
             source = target.read_bytes()
             target.write_bytes(bug.planted(source))
         try:
-            order = {"tests": tests, "seconds": 60.0 + 4 * seconds}
+            order = {"tests": tests, "seconds": 30.0 + 4 * seconds}
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
             answer = json.loads(self._process.stdout.readline())
@@ -178,6 +196,20 @@ class Copy:
         except subprocess.TimeoutExpired:
             self._process.send_signal(signal.SIGKILL)
         shutil.rmtree(self.place, ignore_errors=True)
+
+
+def _collected(place: Path, environment: dict[str, str]) -> set[str]:
+    """The tests there are; one that was measured may have another name by now."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, *FOLDERS],
+        cwd=place,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return {line for line in done.stdout.splitlines() if "::" in line}
 
 
 def report(outcomes: list[tuple[Bug, str]], least: float, place: Path | None) -> int:

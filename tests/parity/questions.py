@@ -10,6 +10,7 @@ import contextlib
 import http.server
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -457,7 +458,9 @@ def _command(*words: str) -> Any:
             timeout=100,
             check=False,
         )
-    return [done.returncode, done.stdout]
+    # Ids and times are each server's own; what is compared is everything around them.
+    shown = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", done.stdout)
+    return [done.returncode, re.sub(r"\d{4}-\d\d-\d\d[ T][\d:.]+", "TIME", shown)]
 
 
 COMMANDS = {
@@ -465,6 +468,16 @@ COMMANDS = {
     "an unknown kind of checkpoint": ("checkpoint", "delete", "--run-id", "r", "--type", "x"),
     "a checkpoint path that is not one": ("checkpoint", "info", "nonsense"),
     "models": ("-f", "json", "model", "list"),
+    "version for a program": ("-f", "json", "version"),
+    "who is logged in": ("auth", "status"),
+    "runs": ("-f", "json", "run", "list", "--limit", "0"),
+    "a run that is not there": ("run", "info", "nobody"),
+    "checkpoints of a run that is not there": ("checkpoint", "list", "--run-id", "nobody"),
+    "a checkpoint that is not there": ("checkpoint", "info", "tinker://x/weights/none"),
+    "publishing what is not there": ("checkpoint", "publish", "tinker://x/weights/none"),
+    "a session that is not there": ("session", "info", "nobody"),
+    "a limit that is no number": ("run", "list", "--limit", "x"),
+    "a command that is not there": ("nonsense",),
 }
 
 

@@ -50,6 +50,7 @@ class Sdk:
                 "TINKER_API_KEY": "tml-parity",
                 "TINKER_TELEMETRY": "1",
                 "HF_HUB_OFFLINE": "1",
+                "PYTHONFAULTHANDLER": "1",  # libraries in C die without a word
             }
             if self.site is not None:
                 environment["PYTHONPATH"] = str(self.site)
@@ -62,7 +63,10 @@ class Sdk:
                 check=False,
             )
             if done.returncode != 0:
-                raise RuntimeError(f"{self}: {done.stderr[-4000:]}")
+                raise RuntimeError(
+                    f"{self}: exit code {done.returncode}, {len(done.stdout)} bytes printed: "
+                    f"{done.stderr[-4000:]}"
+                )
             report = json.loads(done.stdout.splitlines()[-1])
             report["violations"] = list(server.log.violations)
             report["bodies"] = sorted(

@@ -64,6 +64,7 @@ DIFFERENT = {
             "a step with a dict",
             "a path to load that is not one",
             "a run of an empty name",
+            "a checkpoint named with a slash",
             "a life below an hour",
             "a scope that is not one",
             "a base URL that is not one",

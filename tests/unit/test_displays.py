@@ -18,7 +18,6 @@ from tinker_ext import (
 )
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import PendingOperation, PendingOperations
-from tinker_ext.mock import Server, Settings
 from tinker_ext.mock.settings import Pause
 from tinker_ext.types import SampledSequence
 
@@ -131,7 +130,6 @@ def test_a_training_loop_gets_the_same_line():
 def test_the_bar_says_why_the_server_holds_back(monkeypatch):
     """M26: queue state and reason stand behind the bar while one waits."""
     monkeypatch.setattr("tinker_ext.progress_bars.LOOK_SECONDS", 0.01)
-    future = LightFuture()
 
     class Waiting:
         def __call__(self):
@@ -140,19 +138,28 @@ def test_the_bar_says_why_the_server_holds_back(monkeypatch):
         def describe(self):
             return str(operation(reason="all machines are busy"))
 
-    future.on_cancel = Waiting()
     import threading
 
-    threading.Timer(0.5, future.settle, [1]).start()
-    screen = io.StringIO()
-    assert list(progress([future], file=screen, mininterval=0)) == [1]
-    assert "paused_capacity: all machines are busy" in screen.getvalue()
+    def plainly(future, screen):
+        return list(progress([future], file=screen, mininterval=0))
+
+    async def within(future, screen):
+        line = progress([AwaitableConcurrentFuture(future)], file=screen, mininterval=0)
+        return [value async for value in line]
+
+    for wait in (plainly, lambda *given: asyncio.run(within(*given))):
+        future = LightFuture()
+        future.on_cancel = Waiting()
+        threading.Timer(0.5, future.settle, [1]).start()
+        screen = io.StringIO()
+        assert wait(future, screen) == [1]
+        assert "paused_capacity: all machines are busy" in screen.getvalue()
 
 
-def test_bulk_work_on_a_real_server_shows_losses():
+def test_bulk_work_on_a_server_shows_losses():
     """M36: forward_backward futures, the loss behind the bar."""
     screen = io.StringIO()
-    with Server(Settings()) as port, ServiceClient(base_url=port.url, api_key="tml-x") as service:
+    with ServiceClient(base_url="embedded") as service:
         training = service.create_lora_training_client(MODEL, rank=4)
         futures = [training.forward_backward([datum(4)], "cross_entropy") for _ in range(3)]
         outputs = list(progress(futures, file=screen, mininterval=0))

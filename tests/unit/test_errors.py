@@ -167,6 +167,15 @@ def test_a_huge_body_is_cut():
     assert len(str(errors.error_for_status(502, b"x" * 100_000))) < 3000
 
 
+@pytest.mark.parametrize("body", [b"\x1b]0;t\x07", b'{"detail": "\\u001b]0;t\\u0007"}'])
+def test_what_a_server_says_cannot_steer_a_terminal(body):
+    """M38: control characters are shown as their escapes; lines and tabs stay."""
+    error = errors.error_for_status(400, body, {"x-request-id": "\x9b2J"})
+    assert r"\x1b]0;t\x07" in error.message
+    assert str(error).isprintable()
+    assert str(errors.TinkerError("one\n\ttwo \x1b[2J\ud800")) == "one\n\ttwo \\x1b[2J\\ud800"
+
+
 def test_text_of_a_hand_built_error_is_the_message():
     """M38: code and tests written for the official SDK compare the bare message."""
     error = errors.BadRequestError("no such loss", response=httpx.Response(400), body=None)

@@ -43,6 +43,16 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+@functools.cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Every node of a file, walked once for all tests."""
+    return list(ast.walk(parsed(path)))
+
+
+def for_types_only(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
 def room(module: str) -> str:
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "__init__"
@@ -51,15 +61,11 @@ def room(module: str) -> str:
 @functools.cache
 def imported(path: Path) -> set[str]:
     """Every tinker_ext module that `path` imports at run time, lazily or not."""
-    tree = parsed(path)
     typing_only = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
-        for inner in ast.walk(node)
+        id(inner) for node in nodes(path) if for_types_only(node) for inner in ast.walk(node)
     }
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if id(node) in typing_only:
             continue
         if isinstance(node, ast.Import):
@@ -69,6 +75,7 @@ def imported(path: Path) -> set[str]:
     return found
 
 
+@functools.cache
 def sources() -> list[tuple[str, Path]]:
     files = sorted(PACKAGE.rglob("*.py"))
     return [(".".join(f.relative_to(ROOT).with_suffix("").parts), f) for f in files]
@@ -129,7 +136,7 @@ def test_nothing_is_typed_that_the_document_says():
     for module, path in sources():
         if room(module) in {"mock", "conform"} or module in SPINE:
             continue
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 if node.value.startswith(("/api/v1/", "api/v1/")):
                     wrong.append(f"{module}:{node.lineno} types the path {node.value}")
@@ -149,7 +156,7 @@ def test_no_body_is_typed_outside_the_wire():
     for module, path in sources():
         if room(module) in {"mock", "conform", "_wire"}:
             continue
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
                 text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
                 keys = re.findall(r'"(\w+)":', text) if text.startswith('{"') else []
@@ -183,7 +190,7 @@ def test_one_function_waits_between_attempts():
     for module, path in sources():
         if room(module) in {"mock", "cli", "ui"}:
             continue
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Attribute) and node.attr in ("AsyncRetrying", "Retrying"):
                 loops.add(module)
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -211,7 +218,7 @@ def run_at_import(tree: ast.Module) -> Iterator[ast.stmt]:
         node = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        if for_types_only(node):
             waiting += node.orelse
             continue
         if isinstance(node, ast.stmt):

@@ -191,3 +191,13 @@ def test_lists_are_read_as_numpy_reads_them(values, dtype):
     if (dtype == "float32" and odd) or (careful is None and {bool} < set(map(type, values))):
         return
     assert outcome(values) == careful
+
+
+@pytest.mark.parametrize("value", [-(2.0**63), 2.0**62, 0.0])
+def test_whole_floats_up_to_the_edge_of_int64(value):
+    """M7: the smallest int64 is one, as a float too; the next float below it is refused."""
+    assert tensors.to_array([value], "int64").tolist() == [int(value)]
+    with pytest.raises(InvalidInputError):
+        tensors.to_array([-(2.0**63) - 2048.0], "int64")
+    with pytest.raises(InvalidInputError):
+        tensors.to_array([2.0**63], "int64")

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tinker_ext._transport import Call
 from tinker_ext._transport.headers import HeaderBlock
+from tinker_ext._transport.messages import Call
 
 KEY = "tml-0123456789abcdef"
 
@@ -39,7 +39,8 @@ def test_only_a_401_to_a_key_renews_it(status, value):
     credentials = Watching(value)
     block = HeaderBlock(credentials)
     call = Call(operation="health_check", method="GET", path="/x", lane="rest", timeout=1.0)
-    asyncio.run(block.build(call, 0))
+    asyncio.run(block.renew(call))
+    block.build(call, 0)
     block.receive((status, {}, b"{}"))
     assert credentials.told == ([KEY] if status == 401 and value else [])
 
@@ -48,7 +49,8 @@ def taken_in(key, *reply):
     """What is left of a reply to a request that carried a key."""
     block = HeaderBlock(Watching(key))
     call = Call(operation="health_check", method="GET", path="/x", lane="rest", timeout=1.0)
-    asyncio.run(block.build(call, 0))
+    asyncio.run(block.renew(call))
+    block.build(call, 0)
     return block.receive(reply)
 
 

@@ -7,14 +7,13 @@ import zlib
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tinker_ext._transport import inflate
 from tinker_ext._transport.inflate import CorruptError, TooLargeError, inflater_for
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     plain=st.one_of(st.binary(max_size=3000), st.binary(max_size=20).map(lambda b: b * 200)),
     coding=st.sampled_from(["gzip", "deflate", "raw", "zstd"]),
@@ -66,7 +65,6 @@ def unpacked_at_once(coding: str, data: bytes) -> bytes:
         return zlib.decompress(data, wbits=-15)
 
 
-@settings(max_examples=200, deadline=None)
 @given(case=damaged())
 def test_damage_is_told_or_harmless(case: tuple[str, bytes]) -> None:
     """M28: damaged data ends in an error of ours, or gives what the library itself reads."""

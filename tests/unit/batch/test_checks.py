@@ -118,6 +118,20 @@ def test_vocabulary():
         check_batch([datum(**RL)], "ppo", vocab_size=3)
 
 
+def test_a_sparse_tensor_counts_by_its_shape():
+    """M3: one entry for each position, however few of its numbers are sent."""
+    sparse = TensorData(
+        data=[0.5],
+        dtype="float32",
+        shape=[2, 2],
+        sparse_crow_indices=[0, 1, 1],
+        sparse_col_indices=[1],
+    )
+    check_batch([datum(target_tokens=[[1, 2], [2, 3]], weights=sparse)], "cross_entropy")
+    with pytest.raises(InvalidInputError, match="positions"):
+        check_batch([datum((1, 2, 3), target_tokens=[[1, 2]] * 3, weights=sparse)], "cross_entropy")
+
+
 def test_unknown_image_length_is_left_to_the_server():
     """M10: where the length is not declared no length check is made."""
     chunks = [ImageChunk(data=b"x", format="png")]

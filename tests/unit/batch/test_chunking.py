@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tinker_api.models import ClientConfigResponse
 
-from tinker_ext.batch.chunking import BYTES_ERA, NUMBERS_ERA, Limits, datum_size, prompt_size, split
+from tinker_ext.batch.chunking import NUMBERS_ERA, Limits, datum_size, prompt_size, split
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types import (
     Datum,
@@ -25,7 +26,9 @@ def datum(tokens, **inputs):
 def test_limits_of_the_eras():
     """M11: the documented limits of both eras."""
     assert Limits(128, 500_000, "numbers") == NUMBERS_ERA
-    assert Limits(1024, 5_000_000, "bytes") == BYTES_ERA
+    config = ClientConfigResponse()
+    assert config.fwdbwd_max_chunk_len == 1024
+    assert config.fwdbwd_max_chunk_bytes_count == 5_000_000
 
 
 SPARSE = TensorData(
@@ -113,5 +116,5 @@ def test_split_properties(sizes, count, size, unit):
 def test_numpy_batches_split_without_lists():
     """M11: sizes come from arrays; no list is made of them."""
     example = datum(4, weights=np.ones(4))
-    split([example], BYTES_ERA)
+    split([example], Limits(1024, 5_000_000, "bytes"))
     assert example.loss_fn_inputs["weights"]._list is None

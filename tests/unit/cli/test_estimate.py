@@ -7,7 +7,6 @@ from in_process import MODEL, adam
 
 from tinker_ext import Datum, ModelInput, SamplingParams, ServiceClient
 from tinker_ext.cli import main
-from tinker_ext.mock import Server, Settings
 
 PRICES = """
 currency = "EUR"
@@ -42,10 +41,7 @@ def run(capsys, *words):
 
 @pytest.fixture
 def service(prices, tmp_path):
-    with (
-        Server(Settings()) as port,
-        ServiceClient(base_url=port.url, api_key="tml-x", prices=prices) as made,
-    ):
+    with ServiceClient(base_url="embedded", prices=prices) as made:
         yield made
 
 

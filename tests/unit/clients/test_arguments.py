@@ -99,7 +99,8 @@ def test_paths_of_states(path):
     async def create(clients):
         await clients.service.create_training_client_from_state_async(path)
 
-    seen = run(lambda: refused([load, load_with_optimizer, create]))
+    with pytest.warns(FutureWarning):
+        seen = run(lambda: refused([load, load_with_optimizer, create]))
     assert all(repr(path) in each for each in seen)
 
 

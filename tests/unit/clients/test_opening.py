@@ -16,7 +16,6 @@ from tinker_ext import (
     SamplingClient,
     ServiceClient,
     TrainingClient,
-    compat,
 )
 from tinker_ext._wire.dialect import Wire
 from tinker_ext.clients import embedded
@@ -50,12 +49,9 @@ def test_without_key_and_url_the_embedded_server_answers_with_a_warning():
         assert second.holder.server.base_url == embedded.URL
 
 
-def test_the_drop_in_uses_the_embedded_server_too():
+def test_the_drop_in_uses_the_embedded_server_too(stand_in):
     """M40: `tinker.ServiceClient()` without key and URL is the same client."""
-    compat.install()
-    import tinker
-
-    with pytest.warns(UserWarning, match="embedded server"), tinker.ServiceClient() as service:
+    with pytest.warns(UserWarning, match="embedded server"), stand_in.ServiceClient() as service:
         assert service.holder.server.base_url == embedded.URL
 
 
@@ -165,7 +161,7 @@ PASSWORD = "hunter2-hunter2-hunter2"
 def test_wrong_settings_are_refused_by_the_constructor(arguments, message):
     """M38: not by the first call; and no error shows a secret."""
     with pytest.raises(ConfigurationError, match=message) as caught:
-        ServiceClient(**{"base_url": "http://x", "api_key": "k", **_without_key(arguments)})
+        ServiceClient(**{"base_url": "https://x", "api_key": "k", **_without_key(arguments)})
     assert PASSWORD not in repr(caught.value) + str(caught.value)
 
 
@@ -191,7 +187,7 @@ def test_wrong_settings_of_the_environment(monkeypatch):
     monkeypatch.setenv("TINKER_BASE_URL", "localhost:8000")
     with pytest.raises(ConfigurationError, match="http://"):
         ServiceClient(api_key="k")
-    monkeypatch.setenv("TINKER_BASE_URL", "http://x")
+    monkeypatch.setenv("TINKER_BASE_URL", "https://x")
     monkeypatch.setenv("TINKER_API_KEY", f"{PASSWORD}\nX-Other: 1")
     with pytest.raises(ConfigurationError, match="X-API-Key") as caught:
         ServiceClient()

@@ -16,7 +16,6 @@ from tinker_ext import (
     SamplingClient,
     ServiceClient,
     TrainingClient,
-    compat,
     types,
 )
 from tinker_ext.core.future import AwaitableConcurrentFuture, LightFuture
@@ -100,13 +99,10 @@ def test_capture_reads_the_inner_future():
         assert len(seen) == 1
 
 
-def test_the_stand_in_is_the_same_class():
+def test_the_stand_in_is_the_same_class(stand_in):
     """M30: a patch through `tinker` is seen by users of `tinker_ext`, and the other way round."""
-    compat.install()
-    import tinker
-
-    assert tinker.SamplingClient is SamplingClient
-    assert tinker.TrainingClient is TrainingClient
+    assert stand_in.SamplingClient is SamplingClient
+    assert stand_in.TrainingClient is TrainingClient
 
 
 def test_awaiting_a_finished_future_lets_other_tasks_run():

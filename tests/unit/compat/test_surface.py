@@ -19,8 +19,6 @@ from compat_surface import (
     unlike,
 )
 
-from tinker_ext import compat
-
 MIGRATION = Path(__file__).parents[3] / "docs" / "migration.md"
 
 # Names of the official SDK that we do not stand in for; docs/migration.md explains each.
@@ -48,9 +46,7 @@ LEFT_BEHIND = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _stand_in() -> None:
-    compat.install()
+pytestmark = pytest.mark.usefixtures("stand_in")
 
 
 def found(key: str) -> Any:

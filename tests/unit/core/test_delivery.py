@@ -84,8 +84,9 @@ def test_a_409_without_memory_is_final():
     assert sent(stub, "optim_step") == [1, 1]
 
 
-def test_an_early_attempt_that_may_have_acted_is_not_forgotten():
-    """M20: a lost answer, then no connection: the number stays with its request."""
+@pytest.mark.parametrize("first", ["lost", 500, 503])
+def test_an_early_attempt_that_may_have_acted_is_not_forgotten(first):
+    """M20: a lost answer or a 5xx, then no connection: the number stays with its request."""
 
     class Vanishing(StubServer):
         gone = True
@@ -94,6 +95,8 @@ def test_an_early_attempt_that_may_have_acted_is_not_forgotten():
             if request.url.path.endswith("optim_step") and self.gone:
                 if not self.counts["optim_step"]:
                     await super().handle_async_request(request)
+                    if first != "lost":
+                        return httpx.Response(first, json={"detail": "it broke on the way out"})
                     raise httpx.ReadError("reset")
                 raise httpx.ConnectError("refused")
             return await super().handle_async_request(request)

@@ -8,7 +8,7 @@ import concurrent.futures
 import pytest
 
 from tinker_ext.core.future import AwaitableConcurrentFuture
-from tinker_ext.core.once import Shared
+from tinker_ext.core.loop import Shared
 from tinker_ext.errors import ClientClosedError
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tinker_api.operations import OPERATIONS
 
-from tinker_ext._transport import Reply
+from tinker_ext._transport.messages import Reply
 from tinker_ext.core import polling as outcome
 from tinker_ext.errors import (
     APIResponseValidationError,
@@ -45,7 +45,9 @@ def read(status, body, headers=JSON, kind="OptimStepResponse"):
         (200, b"not json", outcome.Broken),
         (200, b"", outcome.Broken),
         (200, [], outcome.Broken),
-        (400, {"detail": "rank too large"}, outcome.Failed),
+        (400, {"detail": "rank too large"}, outcome.Broken),
+        (400, {"error": "rank too large"}, outcome.Broken),
+        (400, {"error": "rank too large", "category": "user"}, outcome.Failed),
         (400, b"", outcome.FromElsewhere),
         (403, {}, outcome.Failed),
         (404, {"detail": "Future not found"}, outcome.Expired),
@@ -117,7 +119,7 @@ VALUES = st.recursive(
             max_size=4,
         )
     ),
-    max_leaves=12,
+    max_leaves=8,
 )
 
 

@@ -201,6 +201,16 @@ def test_a_sample_the_server_failed_on_is_submitted_anew(category, posts):
     assert server.counts["asample"] == posts
 
 
+def test_a_retry_config_of_ones_own_tells_of_a_failure_on_the_server():
+    """F37 M24: what it repeats is what its tuple names, here as with the official SDK 0.36.0."""
+    failed = (200, {"error": "out of luck", "category": "server"})
+    server = failing(failed, operation="retrieve_future")
+    ends, _ = sampled(server, RetryConfig())
+    assert isinstance(ends[0], RequestFailedError)
+    assert ends[0].category.value == "server"
+    assert server.counts["asample"] == 1
+
+
 def test_a_mistake_is_never_retried():
     """M24: 400 is raised whatever the client's patience."""
     ends, _ = sampled(failing((400, {"detail": "bad"})), RetryConfig())

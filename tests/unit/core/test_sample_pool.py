@@ -52,7 +52,7 @@ def test_concurrency_converges_to_what_the_server_admits():
         server = LimitedServer(40)
         async with client(server) as service:
             sampler = await service.create_sampling_client_async(base_model="m")
-            futures = [sampler.sample(PROMPT, 1, PARAMS) for _ in range(2000)]
+            futures = [sampler.sample(PROMPT, 1, PARAMS) for _ in range(800)]
             for future in futures:
                 await future
             now = asyncio.get_running_loop().time()
@@ -60,8 +60,8 @@ def test_concurrency_converges_to_what_the_server_admits():
 
     limit, refused, seconds = run(scenario)
     assert 20 <= limit <= 60
-    assert refused < 400
-    assert seconds < 2 * 2000 / 40
+    assert refused < 160
+    assert seconds < 2 * 800 / 40
 
 
 def test_one_back_off_for_all_samplers_of_a_key():
@@ -147,17 +147,17 @@ def test_samples_that_keep_failing_do_not_hold_up_the_others():
         server = LimitedServer(1000)
         async with client(StubServer(answer)) as service:
             sampler = await service.create_sampling_client_async(base_model="m")
-            for future in [sampler.sample(PROMPT, 1, PARAMS) for _ in range(1000)]:
+            for future in [sampler.sample(PROMPT, 1, PARAMS) for _ in range(300)]:
                 await future
-            assert service.holder.samples.limit.value > 300  # all of what follows may be sent
-            bad = [sampler.sample(ModelInput.from_ints([9]), 1, PARAMS) for _ in range(200)]
+            assert service.holder.samples.limit.value > 60  # all of what follows may be sent
+            bad = [sampler.sample(ModelInput.from_ints([9]), 1, PARAMS) for _ in range(50)]
             await sampler.sample(PROMPT, 1, PARAMS)
             failing = sum(not future.done() for future in bad)
             for future in bad:
                 future.cancel()
             return failing
 
-    assert run(scenario) == 200
+    assert run(scenario) == 50
 
 
 def test_large_requests_respect_the_byte_budget():
@@ -218,9 +218,9 @@ def test_round_robin_is_fair():
     for mark in range(3):
         add("a", f"a{mark}")
     add("b", "b0")
-    assert len(queue) == 4
+    assert queue.count == 4
     assert [queue.pop().prompt for _ in range(4)] == ["a0", "b0", "a1", "a2"]
-    assert len(queue) == 0
+    assert queue.count == 0
 
 
 def test_sampling_without_any_progress_ends():
@@ -233,7 +233,7 @@ def test_sampling_without_any_progress_ends():
         config = Config(progress_timeout=600.0)
         async with client(StubServer(deaf), config=config) as service:
             sampler = await service.create_sampling_client_async(base_model="m")
-            futures = [sampler.sample(PROMPT, 1, PARAMS) for _ in range(100)]
+            futures = [sampler.sample(PROMPT, 1, PARAMS) for _ in range(20)]
             ends = await asyncio.gather(*map(_value, futures), return_exceptions=True)
             assert service.pending() == []
             return ends, asyncio.get_running_loop().time()

@@ -56,20 +56,19 @@ def test_good_archives_arrive_whole(tmp_path, form):
 def test_the_corpus_is_large_enough():
     """M37: at least sixty ways to misbehave, each with a name of its own."""
     assert len(CORPUS) >= 60
-    assert len({name for name, _ in CORPUS}) == len(CORPUS)
 
 
-@pytest.mark.parametrize(("name", "data"), CORPUS, ids=[name for name, _ in CORPUS])
-def test_hostile_archives_leave_nothing(tmp_path, name, data):
+@pytest.mark.parametrize("name", CORPUS)
+def test_hostile_archives_leave_nothing(tmp_path, name):
     """M37: no escape, no leftover, a typed error, bounded memory."""
     room = tmp_path / "room"
     room.mkdir()
     source = tmp_path / "archive"
-    source.write_bytes(data)
+    source.write_bytes(CORPUS[name]())
     tracemalloc.start()
     try:
         with pytest.raises(DownloadError):
-            unpack(source, room / "out", limits=UnpackLimits(max_files=1000))
+            unpack(source, room / "out", limits=UnpackLimits(max_files=200))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -78,9 +77,7 @@ def test_hostile_archives_leave_nothing(tmp_path, name, data):
     assert peak < 32 << 20
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     form=st.sampled_from(sorted(FORMS)),
     edits=st.lists(st.tuples(st.integers(0, 4000), st.binary(min_size=1, max_size=24)), max_size=6),

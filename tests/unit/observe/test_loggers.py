@@ -9,7 +9,6 @@ from in_process import MODEL, adam, datum
 
 from tinker_ext import ServiceClient, log_to
 from tinker_ext.errors import ConfigurationError
-from tinker_ext.mock import Server, Settings
 
 
 class Kept:
@@ -153,12 +152,7 @@ def test_broken_notes_and_a_replaced_log_begin_again(tmp_path):
 def test_a_client_passes_its_steps_on_and_ends_the_logger(tmp_path):
     """M34: `ServiceClient(run_log=log_to(…))` is all."""
     kept = Kept()
-    with (
-        Server(Settings()) as port,
-        ServiceClient(
-            base_url=port.url, api_key="tml-x", run_log=log_to(tmp_path, kept)
-        ) as service,
-    ):
+    with ServiceClient(base_url="embedded", run_log=log_to(tmp_path, kept)) as service:
         training = service.create_lora_training_client(MODEL, rank=4)
         for _ in range(3):
             training.forward_backward([datum(4)], "cross_entropy")

@@ -5,7 +5,6 @@ import json
 import httpx
 import pytest
 
-from tinker_ext._transport import Lane
 from tinker_ext._transport.events import (
     OperationFinished,
     RequestFailed,
@@ -14,6 +13,7 @@ from tinker_ext._transport.events import (
     RetryScheduled,
     describe,
 )
+from tinker_ext._transport.messages import Lane
 from tinker_ext.auth import HOSTED_ORIGIN
 from tinker_ext.clients.service import is_wanted
 from tinker_ext.config import Config
@@ -136,7 +136,7 @@ def test_a_failed_sample_that_was_never_accepted_has_its_own_name():
     event = OperationFinished(
         operation="asample", target="s", seconds=1.0, failure=error_for_status(400)
     )
-    assert drafts(event)[0].body["event_name"] == "RetryHandler.execute.exception"
+    assert next(drafts(event)).body["event_name"] == "RetryHandler.execute.exception"
 
 
 @pytest.mark.parametrize(

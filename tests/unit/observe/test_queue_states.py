@@ -60,7 +60,7 @@ def test_observers_callbacks_clients_and_the_log_are_told(caplog, tmp_path):
 
 
 def test_at_most_one_line_a_minute_for_all_targets_and_never_for_active(caplog):
-    """M26: a thousand waiting samples are one line a minute; `active` is none."""
+    """M26: a thousand waiting samples are one line a minute; `active` has no line."""
     book = InFlight(3600.0)
     entries = [Entry("asample", f"sampler-{i}", 0.0, 1e9) for i in range(10)]
     with caplog.at_level(logging.DEBUG, "tinker_ext"):

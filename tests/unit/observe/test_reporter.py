@@ -3,14 +3,13 @@
 import asyncio
 import json
 import logging
-import os
 
 import pytest
+from in_process import InlineRuntime
 from virtual_clock import run_virtual
 
-from tinker_ext._transport import Lane
 from tinker_ext._transport.events import RetryScheduled, SessionEnded, SessionStarted
-from tinker_ext.core.loop import InlineRuntime
+from tinker_ext._transport.messages import Lane
 from tinker_ext.errors import FeatureMissingError, error_for_status
 from tinker_ext.observe.reporter import BATCH_EVENTS, QUEUE_EVENTS, Reporter, process_uuid
 
@@ -210,38 +209,3 @@ def test_before_a_session_the_id_says_so():
     (batch,) = endpoint.batches
     assert batch["session_id"].startswith("sessionless-")
     assert [event["event"] for event in batch["events"]] == ["GENERIC_EVENT"]
-
-
-def said_by_child(act, say):
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            act()
-            os.write(writing, say().encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        said = pipe.read().split()
-    os.waitpid(child, 0)
-    return said
-
-
-def test_a_forked_child_has_its_own_id_and_leaves_the_parents_events_to_it():
-    """M34: process_uuid changes after a fork, and nothing is reported twice."""
-    endpoint = Endpoint()
-
-    async def scenario():
-        reporter = make(endpoint)
-        reporter.notice(QUIET)
-        said = said_by_child(
-            lambda: reporter.notice(QUIET),
-            lambda: f"{process_uuid()} {reporter.queued}",
-        )
-        assert reporter.queued == 2
-        return said
-
-    uuid, queued = run_virtual(scenario())
-    assert queued == "1"
-    assert uuid != process_uuid()

@@ -2,10 +2,11 @@
 
 import json
 import logging
-import multiprocessing
 
 import numpy as np
 
+from tinker_ext.cli.watch import _tail
+from tinker_ext.observe.loggers import _steps
 from tinker_ext.runlog import RunLog, last_steps, read
 
 
@@ -46,26 +47,17 @@ def test_foreign_lines_are_passed_over(tmp_path):
     assert last_steps(tmp_path / "none.jsonl") == {}
 
 
-def _append(path, name, count):
-    log = RunLog(path)
-    for number in range(count):
-        log.write("operation", operation=name, number=number, padding="x" * 300)
-
-
-def test_processes_append_whole_lines(tmp_path):
-    """M34: lines of several writers never mix."""
+def test_a_line_nested_without_end_is_passed_over_by_every_reader(tmp_path):
+    """M34: a run continues a log with such a line, `watch` and other loggers read past it."""
     path = tmp_path / "m.jsonl"
-    context = multiprocessing.get_context("fork")
-    writers = [context.Process(target=_append, args=(path, str(i), 200)) for i in range(3)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    lines = list(read(path))
-    assert len(lines) == len(path.read_text().splitlines()) == 600
-    assert {(line["operation"], line["number"]) for line in lines} == {
-        (str(i), n) for i in range(3) for n in range(200)
-    }
+    deep = "[" * 100_000
+    path.write_text(
+        f'{deep}\n{{"type":"step","x":{deep}\n{{"type":"step","step":4,"time":1,"target":"m"}}\n'
+    )
+    assert [line["step"] for line in read(path)] == [4]
+    assert last_steps(path) == {"m": 4}
+    assert [line["step"] for line in next(_tail(path))] == [4]
+    assert [step for step, *_ in _steps(path, 0)[0]] == [4]
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(tmp_path, caplog):

@@ -21,10 +21,11 @@ def perturbed(base, rank=3, **flags):
 def slope_by_differences(adapter, data, loss, name, cell, config=None):
     """The slope of the loss along one parameter, from two forward passes."""
     losses = []
+    state = {k: v.astype(np.float64) for k, v in adapter.state_dict().items()}
+    here = state[name][cell]
+    moved = Adapter(adapter.base, adapter.spec.rank, seed=1)
     for sign in (1, -1):
-        state = {k: v.astype(np.float64) for k, v in adapter.state_dict().items()}
-        state[name][cell] += sign * STEP
-        moved = Adapter(adapter.base, adapter.spec.rank, seed=1)
+        state[name][cell] = here + sign * STEP
         moved.load_state_dict(state)
         losses.append(moved.forward(data, loss, config).loss)
     # state_dict is float32: the points are rounded, but by the same amount on both sides.
@@ -53,7 +54,8 @@ def test_gradients_match_finite_differences(exact_base, rl_datum, loss, length):
     data = [rl_datum(length, seed=length, vocabulary=70), rl_datum(7, seed=1, vocabulary=70)]
     gradients = analytic(adapter, data, loss)
     rng = np.random.default_rng(length)
-    for name, gradient in gradients.items():
+    each = 1 if length < 100 else 4  # the short ones look at every parameter
+    for name, gradient in list(gradients.items())[::each]:
         scale = float(np.abs(gradient).max())
         assert scale > 0, name
         cell = tuple(int(rng.integers(0, size)) for size in gradient.shape)

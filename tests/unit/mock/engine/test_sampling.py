@@ -31,7 +31,7 @@ def trained(base):
     ids = np.array([*PROMPT, *b" small. It learns.", 257])
     datum = Datum(ids[:-1], {"target_tokens": ids[1:]})
     adapter = Adapter(base, rank=16)
-    for _ in range(80):
+    for _ in range(50):
         adapter.forward_backward([datum], "cross_entropy")
         adapter.optim_step(AdamW(learning_rate=1e-2))
     return adapter

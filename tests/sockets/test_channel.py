@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import pytest
 import zstandard
-from unit._transport.loopback import Loopback, reply, serving
+from sockets.loopback import Loopback, reply, serving
 
 from tinker_ext._transport.channel import Channel, RawReply
+from tinker_ext._transport.messages import ReplyTooLargeError
 from tinker_ext._wire.payload import Body
 from tinker_ext.errors import APIConnectionError, APIResponseValidationError
 
@@ -65,14 +66,19 @@ def mutate(rng: random.Random, data: bytes) -> bytes:
     return bytes(raw)
 
 
-async def feed(rng: random.Random, data: bytes) -> RawReply | BaseException:
+async def feed(
+    rng: random.Random,
+    data: bytes,
+    most: int = 10_000,
+    steps: tuple[int, ...] = (1, 5, 50, 100_000),
+) -> RawReply | BaseException:
     channel = Channel(asyncio.get_running_loop())
     socket = FakeSocket(channel)
     channel.connection_made(cast("Any", socket))
-    waiter = channel.start(b"GET / HTTP/1.1\r\n\r\n", None, 10_000)
+    waiter = channel.start(b"GET / HTTP/1.1\r\n\r\n", None, most)
     position = 0
     while position < len(data) and not socket.closed:
-        step = rng.choice([1, 5, 50, 100_000])
+        step = rng.choice(steps)
         channel.data_received(data[position : position + step])
         position += step
     channel.connection_lost(None)
@@ -113,6 +119,22 @@ def test_unchanged_replies(data: bytes) -> None:
             result = await feed(random.Random(seed), data)
             assert not isinstance(result, BaseException), result
             assert (result[0], result[2]) == (200, BODY)
+
+    asyncio.run(main())
+
+
+def test_only_headers_are_held_to_their_limit() -> None:
+    """M28: a long body arrives whole, in whatever pieces; headers beyond 64 KB are refused."""
+
+    async def main() -> None:
+        body = bytes(range(256)) * 4 * 1024
+        result = await feed(random.Random(3), reply(body), len(body))
+        assert not isinstance(result, BaseException), result
+        assert result[2] == body
+        for size, taken in ((60_000, True), (70_000, False)):
+            long = reply(b"{}", headers=(f"X: {'x' * size}",))
+            result = await feed(random.Random(3), long, steps=(500,))
+            assert isinstance(result, ReplyTooLargeError) is not taken
 
     asyncio.run(main())
 
@@ -235,3 +257,21 @@ def test_who_stops_waiting_for_the_end_leaves_it_to_the_others():
         await asyncio.wait_for(second, 300)
 
     asyncio.run(use())
+
+
+def test_a_connection_that_the_server_will_not_use_again_is_closed() -> None:
+    """M25: `Connection: close` is heeded by us too, so no socket is left open on either side."""
+
+    async def main() -> None:
+        async with serving(reply(b"ok", headers=("Connection: close",))) as server:
+            channel = await _dial(server)
+            result = await channel.start(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", None, 1000)
+            assert result[2] == b"ok"
+            assert not channel.alive
+            for _ in range(1000):
+                if not server.open:
+                    break
+                await asyncio.sleep(0.01)
+            assert server.open == 0
+
+    asyncio.run(main())

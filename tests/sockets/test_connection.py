@@ -14,29 +14,29 @@ from typing import Any
 
 import httpx
 import pytest
-from unit._transport.loopback import Seen, Writer, reply, serving
+from sockets.loopback import Seen, Writer, reply, serving
 from virtual_clock import run_virtual
 
-from tinker_ext._transport import (
+from tinker_ext._transport.connection import Connection
+from tinker_ext._transport.events import (
+    Event,
+    LoggingObserver,
+    Observers,
+    RequestFinished,
+    RetryScheduled,
+)
+from tinker_ext._transport.messages import (
     Call,
     ConnectError,
-    Connection,
     ConnectionLostError,
     ExchangeTimeoutError,
     Lane,
     LaneBusyError,
     MalformedReplyError,
-    Observers,
     RedirectRefusedError,
     ReplyTooLargeError,
     RetryRule,
     UnreadableReplyError,
-)
-from tinker_ext._transport.events import (
-    Event,
-    LoggingObserver,
-    RequestFinished,
-    RetryScheduled,
 )
 from tinker_ext._transport.origin import encode_target, proxy_for, split_base_url
 from tinker_ext._transport.pool import LaneSettings
@@ -51,7 +51,7 @@ from tinker_ext.errors import (
     TinkerError,
 )
 
-TLS = Path(__file__).parents[2] / "data" / "tls"
+TLS = Path(__file__).parents[1] / "data" / "tls"
 SECRET = "tml-very-secret"
 GET = Call("get_thing", "GET", "/api/v1/thing")
 POST = Call("do_thing", "POST", "/api/v1/do", b"{}", retry=RetryRule.DEDUPE)
@@ -171,9 +171,13 @@ def test_lanes_do_not_starve_each_other() -> None:
     """M25: with every poll connection held by the server, a training call goes straight through."""
 
     async def main() -> None:
+        held = asyncio.Event()
+
         async def answer(seen: Seen, writer: Writer) -> None:
             if seen.target == "/poll":
-                await asyncio.sleep(20)
+                if len(server.seen) == 3:
+                    held.set()
+                await asyncio.sleep(3600)
             writer.write(reply())
 
         async with serving(answer) as server:
@@ -186,9 +190,9 @@ def test_lanes_do_not_starve_each_other() -> None:
                 )
                 for _ in range(20)
             ]
-            await asyncio.sleep(0.05)
+            await held.wait()
             for lane in (Lane.TRAIN, Lane.SAMPLE, Lane.SESSION, Lane.REST, Lane.TELEMETRY):
-                call = Call("x", "POST", "/x", b"", lane=lane, timeout=5)
+                call = Call("x", "POST", "/x", b"", lane=lane, timeout=300)
                 assert (await connection.once(call)).status == 200
             assert [seen.target for seen in server.seen].count("/poll") == 3
             assert connection.queue(Lane.POLL).waiting == 17

@@ -1,4 +1,7 @@
-"""M39: the core install stays light; `nox -s wheel` also installs it, see tests/wheel.py."""
+"""M39: the core install stays light, and programs load what they use.
+
+`nox -s wheel` also installs it, see tests/wheel.py.
+"""
 
 import json
 import runpy
@@ -79,9 +82,9 @@ def test_the_check_of_a_wheel_finds_each_fault(tmp_path, contents, said):
 
 
 def test_importing_the_package_loads_no_third_party_module():
-    """M39: `import tinker_ext` touches neither tokenizers nor protobuf, nor anything else."""
+    """M39: neither tokenizers nor protobuf nor numpy nor generated code, also with its types."""
     before = loaded("")
-    after = loaded("import tinker_ext")
+    after = loaded("import tinker_ext, tinker_ext.types")
     assert after - before <= {*sys.stdlib_module_names, "tinker_ext"}
 
 
@@ -119,3 +122,31 @@ def test_the_check_of_an_installation_finds_each_fault(change, said):
     """M39: what `nox -s wheel` checks is checked itself."""
     good = {"sizes": {"numpy": 5 * 10**7}, "import": ["tinker_ext"], "client": ["httpx"]}
     assert check({**good, **change}) == said
+
+
+LOADED = (
+    "import sys; from tinker_ext.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+)
+
+
+def test_the_top_page_loads_neither_click_nor_anything_heavy():
+    """M36: --help costs next to nothing, because it imports next to nothing."""
+    code = f"{LOADED}\nprint('LOADED', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    page, _, modules = done.stdout.partition("LOADED")
+    heavy = {"click", "rich", "numpy", "httpx", "attrs", "attr", "orjson", "tokenizers", "asyncio"}
+    assert page.startswith("Usage: tinker-ext")
+    assert not heavy & set(modules.split())
+
+
+def test_without_the_extra_there_is_no_observer():
+    """M34 M39: a no-op without OpenTelemetry, which nothing else imports."""
+    code = """
+import sys
+sys.modules["opentelemetry"] = None
+import tinker_ext.clients.service
+from tinker_ext.telemetry import is_installed, opentelemetry_observer
+assert not is_installed()
+assert opentelemetry_observer() is None
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -37,30 +36,6 @@ def finished(tmp_path, *words, **more):
     process = start(tmp_path, *words, **more)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
-
-
-def cpu(*command, env):
-    """Processor time of one command, which a busy machine stretches least."""
-
-    def spent():
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_utime + used.ru_stime
-
-    best = float("inf")
-    for _ in range(5):
-        before = spent()
-        subprocess.run(command, env=env, stdout=subprocess.DEVNULL, check=True)
-        best = min(best, spent() - before)
-    return best
-
-
-def test_help_is_cheaper_than_importing_click(tmp_path):
-    """M36: --help spends little of its own; importing click alone would be more."""
-    env = environment(tmp_path)
-    bare = cpu(sys.executable, "-c", "pass", env=env)
-    ours = cpu(*PROGRAM, "--help", env=env) - bare
-    other = cpu(sys.executable, "-c", "import click, httpx", env=env) - bare
-    assert ours < other
 
 
 @pytest.mark.parametrize(

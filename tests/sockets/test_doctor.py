@@ -13,7 +13,7 @@ from tinker_ext.cli import examination
 from tinker_ext.cli.examination import clock, examine, variables
 from tinker_ext.mock import Server, Settings
 
-TLS = Path(__file__).parents[2] / "data/tls"
+TLS = Path(__file__).parents[1] / "data/tls"
 
 
 @pytest.fixture(autouse=True)

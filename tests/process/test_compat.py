@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tinker_ext import ServiceClient, compat
+from tinker_ext.mock import Server, Settings
+
+ROOT = Path(__file__).parents[2]
 PROBE = """
 import importlib.metadata, sys
 import tinker, tinker_ext
@@ -159,3 +163,51 @@ def test_without_key_and_url_the_embedded_server_answers():
         print(len(names.supported_models) > 0)
     """
     assert run("-c", textwrap.dedent(code), paths=()).split() == ["True", "True"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["version"], 0, "tinker 0.36.0\n"),
+        (["-f", "json", "version"], 0, "tinker 0.36.0\n"),
+        (["auth", "status"], 1, "Credentials available: no\n"),
+        (["checkpoint", "delete", "--run-id", "r", "--type", "nonsense"], 1, ""),
+    ],
+)
+def test_the_official_command(tmp_path, words, code, said):
+    """F57: what scripts read from `tinker`."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("TINKER_")}
+    path = os.pathsep.join([str(compat.directory()), str(ROOT), str(ROOT / "generated")])
+    done = subprocess.run(
+        [sys.executable, "-m", "tinker.cli", *words],
+        env={**kept, "PYTHONPATH": path, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (code, said)
+    assert "Traceback" not in done.stderr
+
+
+def test_the_official_command_writes_times_as_it_does(tmp_path):
+    """F57: scripts that read JSON of `tinker` find a space between date and time."""
+    with Server(Settings(epoch=1767322800.0)) as server:
+        with ServiceClient(base_url=server.url, api_key="tml-x") as service:
+            training = service.create_lora_training_client("tinker-ext/tiny", rank=1)
+            training.save_state("a").result()
+        path = os.pathsep.join([str(compat.directory()), str(ROOT), str(ROOT / "generated")])
+        done = subprocess.run(
+            [sys.executable, "-m", "tinker.cli", "-f", "json", "checkpoint", "list"],
+            env={
+                **os.environ, "PYTHONPATH": path, "HOME": str(tmp_path),
+                "TINKER_BASE_URL": server.url, "TINKER_API_KEY": "tml-x",
+            },
+            capture_output=True,
+            text=True,
+            timeout=500,
+            check=True,
+        )  # fmt: skip
+    (saved,) = json.loads(done.stdout)["checkpoints"]
+    assert saved["time"].startswith("2026-01-02 03:00:")
+    assert saved["time"].endswith("+00:00")

@@ -143,7 +143,7 @@ def test_a_failed_call_fails_its_step(server, path):
             for _ in run.steps(2):
                 run.training.load_state("tinker://nobody:train:0/weights/none")
 
-    with pytest.raises(RequestFailedError):
+    with pytest.raises(RequestFailedError), pytest.warns(FutureWarning):
         fail()
     assert run.journal.state.next_step == 0
     assert run.journal.state.ended == "errored"
@@ -419,7 +419,7 @@ def test_a_clean_end_saves_nothing_twice(server, path):
 
 
 def test_gradients_that_wait_are_not_lost_in_silence(server, path, caplog):
-    """M20: a state without the gradients that were left is none to go on from."""
+    """M20: nobody goes on from a state without the gradients that were left."""
     with caplog.at_level(logging.WARNING, "tinker_ext"), make(server, path) as run:
         for _ in run.steps(1):
             run.training.forward_backward([datum()], "cross_entropy")
@@ -529,6 +529,8 @@ def test_checkpoints_out_of_reach_are_not_forgotten(server, path):
             next(stray.steps(3))
         assert "another journal" in str(caught.value)
         assert server.url in str(caught.value)
+        assert "weights/step-000002: Error code: 404 - no checkpoint at" in str(caught.value)
+        assert "step-000001" not in str(caught.value)  # why the last one is not there
     assert path.read_bytes() == before
     with make(server, path) as back:
         assert list(back.steps(3)) == [2]
@@ -620,3 +622,22 @@ def test_a_run_goes_back_when_a_request_was_refused_at_its_poll(path, declared):
         with make(server, path, save_every=10) as run:
             train(run, 3)
         assert run.how == "restarted"
+
+
+@pytest.mark.parametrize("steps", [3, 4])
+def test_a_crash_behind_the_last_step_goes_back_before_it_ends(path, steps):
+    """M19 M20: the last save was in doubt, so the steps since the checkpoint are done again."""
+    with Server(Settings(seq="ignore", session_ttl=3600)) as server:
+        with make(server, path.with_name("calm"), save_every=2) as run:
+            train(run, steps)
+            wanted = run.save("final")
+        run = make(server, path, save_every=2)
+        train(run, steps)
+        abandon(run)
+        server.app.world.lose_session(run.training.model_id.split(":")[0])
+        with make(server, path, save_every=2) as run:
+            train(run, steps)
+            found = run.save("final")
+        assert run.how == "restored"
+        assert blob(server, found) == blob(server, wanted)
+        assert found.endswith(f"-{steps:06d}")
