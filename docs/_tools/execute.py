@@ -102,7 +102,6 @@ def main() -> None:
     """Read blocks from stdin, write results to stdout and nothing else."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     sys.path.insert(0, "")  # files that a page wrote can be imported by it
-    sys.path.insert(0, "")  # files that a page wrote can be imported by it
     os.dup2(2, 1)  # what other programs print must not come between
     json.dump(execute(json.load(sys.stdin)), out)
 

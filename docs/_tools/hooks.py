@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +23,36 @@ for folder in (ROOT, ROOT / "generated", ROOT / "examples", Path(__file__).paren
 import made_pages
 import snippets
 
-_printed: dict[str, list[dict[str, Any]]] = {}
+# Outputs of the pages that have snippets; they are made while the other pages are rendered.
+_printed: dict[str, Future[list[dict[str, Any]]]] = {}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages made from code, then run the snippets of all pages, several at a time."""
+    """Add the pages made from code, then begin to run the snippets, those of several pages at once.
+
+    Pages without snippets are rendered first, which takes about as long as running them.
+    """
     for path, text in made_pages.pages().items():
         files.append(File.generated(config, path, content=text))
     if os.environ.get("TINKER_EXT_DOCS_FAST"):
         return files
-    pages = {file.src_uri: file.content_string for file in files.documentation_pages()}
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, 4)) as pool:
-        try:
-            done = pool.map(snippets.outputs, pages.keys(), pages.values())
-            _printed.update(zip(pages, done, strict=True))
-        except snippets.SnippetError as error:
-            raise PluginError(f"a snippet failed: {error}") from None
-    return files
+    pool = ThreadPoolExecutor(min(os.cpu_count() or 1, 4))
+    for file in files.documentation_pages():
+        if snippets.found(file.src_uri, file.content_string):
+            _printed[file.src_uri] = pool.submit(
+                snippets.outputs, file.src_uri, file.content_string
+            )
+    pool.shutdown(wait=False)
+    return Files(sorted(files, key=lambda file: file.src_uri in _printed))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Put what each block printed under it."""
-    results = _printed.get(page.file.src_uri)
-    return snippets.shown(markdown, results) if results else markdown
+    if page.file.src_uri not in _printed:
+        return markdown
+    try:
+        return snippets.shown(markdown, _printed[page.file.src_uri].result())
+    except snippets.SnippetError as error:
+        for other in _printed.values():
+            other.cancel()
+        raise PluginError(f"a snippet failed: {error}") from None

@@ -36,6 +36,20 @@ def program(text: str) -> str:
     return "\n\n".join(code for language, code in blocks(text) if language == "python")
 
 
+def found(name: str, text: str) -> list[dict[str, Any]]:
+    """Return the blocks of a page that are run, each with the place it stands at."""
+    return [
+        {
+            "language": match[1],
+            "file": _file(match[2]),
+            "text": match[3],
+            "name": f"{name}:{_line(text, match.start())}",
+        }
+        for match in FENCE.finditer(text)
+        if match[1] in RUNNABLE
+    ]
+
+
 def outputs(name: str, text: str) -> list[dict[str, Any]]:
     """Run the blocks of a page in a process and a folder of their own.
 
@@ -49,17 +63,8 @@ def outputs(name: str, text: str) -> list[dict[str, Any]]:
     Raises:
         SnippetError: A block ended with an error.
     """
-    found = [
-        {
-            "language": match[1],
-            "file": _file(match[2]),
-            "text": match[3],
-            "name": f"{name}:{_line(text, match.start())}",
-        }
-        for match in FENCE.finditer(text)
-        if match[1] in RUNNABLE
-    ]
-    if not found:
+    given = found(name, text)
+    if not given:
         return []
     env = {key: value for key, value in os.environ.items() if not key.startswith("TINKER_")}
     env |= {
@@ -71,7 +76,7 @@ def outputs(name: str, text: str) -> list[dict[str, Any]]:
         env["HOME"] = place  # no key or setting of whoever builds the pages
         done = subprocess.run(
             [sys.executable, str(HERE / "execute.py")],
-            input=json.dumps(found),
+            input=json.dumps(given),
             cwd=place,
             env=env,
             capture_output=True,
@@ -82,7 +87,7 @@ def outputs(name: str, text: str) -> list[dict[str, Any]]:
     if done.returncode or not done.stdout:
         raise SnippetError(f"{name}: {done.stderr[-3000:]}")
     results: list[dict[str, Any]] = json.loads(done.stdout)
-    for block, result in zip(found, results, strict=False):
+    for block, result in zip(given, results, strict=False):
         if result["error"]:
             raise SnippetError(f"{block['name']}: {result['error'][-3000:]}")
     if "Traceback (most recent call last)" in done.stderr:
