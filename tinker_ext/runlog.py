@@ -112,6 +112,8 @@ __all__ = [
     "read",
 ]
 
+log = logging.getLogger("tinker_ext")
+
 DEFAULT_NAME = "metrics.jsonl"
 FILE_SUFFIXES = (".jsonl", ".ndjson", ".json", ".log", ".txt")
 
@@ -126,7 +128,8 @@ class RunLog:
     """Appends lines to a run log; safe from any thread and from several processes.
 
     A line goes out in one `write` to a file opened for appending, so lines never mix. A write
-    that fails (a full disk) is reported once and stops nothing.
+    that fails (a full disk) is reported once and stops nothing. A file that is deleted during
+    the run is reported once too, and the run goes on in a new one of the same name.
 
     Args:
         path: The file, or a directory in which ``metrics.jsonl`` is kept. A path that does not
@@ -146,7 +149,7 @@ class RunLog:
         self.path = path if is_file else path / DEFAULT_NAME
         self._lock = forks.lock()
         self._file: int | None = None
-        self._broken = False
+        self._said: set[str] = set()
 
     def __repr__(self) -> str:
         return f"RunLog({str(self.path)!r})"
@@ -162,19 +165,25 @@ class RunLog:
         line = encode(record)
         with self._lock:
             try:
+                if self._file is not None and os.fstat(self._file).st_nlink == 0:
+                    self._say(_DELETED)
+                    self._let_go()
                 if self._file is None:
                     self._file = self._open()
                 # One call, so that lines of other processes never come between.
                 os.write(self._file, line)
             except OSError as error:
-                self._report(error)
+                self._say(_UNWRITABLE, error.strerror)
 
     def close(self) -> None:
         """Close the file; a later `write` opens it again."""
         with self._lock:
-            if self._file is not None:
-                os.close(self._file)
-                self._file = None
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def _open(self) -> int:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -183,14 +192,17 @@ class RunLog:
             os.write(file, b"\n")
         return file
 
-    def _report(self, error: OSError) -> None:
-        if not self._broken:
-            self._broken = True
-            logging.getLogger("tinker_ext").warning(
-                "The run log %s cannot be written: %s. The run goes on without it.",
-                self.path,
-                error.strerror,
-            )
+    def _say(self, what: str, *more: object) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            log.warning(what, self.path, *more)
+
+
+_UNWRITABLE = "The run log %s cannot be written: %s. The run goes on without it."
+_DELETED = (
+    "The run log %s was deleted during the run. What was in it is lost; a new file with the same "
+    "name has what follows."
+)
 
 
 def _check_name(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 
 import numpy as np
 
@@ -68,3 +69,20 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path, caplog):
         log.write("step", step=1)
         log.write("step", step=2)
     assert len(caplog.records) == 1
+
+
+def test_a_log_deleted_during_a_run_goes_on_in_a_new_file(tmp_path, caplog):
+    """M34: said once; what follows is found under the same name, and nothing is stopped."""
+    log = RunLog(tmp_path / "run" / "metrics.jsonl")
+    log.write("step", step=1)
+    for step in (2, 4):
+        shutil.rmtree(tmp_path / "run")
+        with caplog.at_level(logging.WARNING, "tinker_ext"):
+            log.write("step", step=step)
+            log.write("step", step=step + 1)
+        assert [line["step"] for line in read(log.path)] == [step, step + 1]
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == (
+        f"The run log {log.path} was deleted during the run. What was in it is lost; a new file "
+        "with the same name has what follows."
+    )
