@@ -392,35 +392,6 @@ def test_silent_server_times_out() -> None:
     run(main)
 
 
-def test_each_exchange_ends_at_its_own_time() -> None:
-    """M22: whatever the order they began in, and also when some have ended meanwhile."""
-
-    async def main() -> None:
-        async def silent(seen: Seen, writer: Writer) -> None:
-            if seen.target == "/quick":
-                writer.write(reply(b"ok"))
-            else:
-                await asyncio.sleep(60)
-
-        async with serving(silent) as server:
-            http = pool(server, 8)
-            ended: list[float] = []
-
-            async def wait(seconds: float) -> None:
-                with pytest.raises(ExchangeTimeoutError):
-                    await http.send_raw("GET", "/slow", b"", timeout=seconds)
-                ended.append(seconds)
-
-            # Begun in this order; those behind end first, and one is later than all before it.
-            calls = [asyncio.ensure_future(wait(s)) for s in (2.0, 1.0, 0.4, 2.5, 1.5)]
-            await http.send_raw("GET", "/quick", b"", timeout=1.7)
-            await asyncio.gather(*calls)
-            assert ended == sorted(ended)
-            await http.aclose()
-
-    run(main)
-
-
 def test_server_that_never_reads() -> None:
     """M22: a request that cannot be written in time is a timeout."""
 

@@ -138,6 +138,27 @@ def test_every_exchange_ends_at_its_own_time(seconds):
     run_virtual(scenario())
 
 
+def test_an_exchange_that_is_answered_leaves_the_times_of_the_others():
+    """M22: those begun before it and after it end when they are due."""
+
+    async def scenario():
+        lane = pool(never, connections=8)
+
+        async def one(limit):
+            return await sent(lane, call(timeout=limit)), now()
+
+        waits = [asyncio.ensure_future(one(limit)) for limit in (20.0, 10.0, 4.0, 25.0, 15.0)]
+        await asyncio.sleep(1)
+        lane.opened[2].waiter.set_result(DONE)
+        ends = await asyncio.gather(*waits)
+        assert ends[2] == (DONE, 1.0)
+        assert [when for _, when in ends] == [20.0, 10.0, 1.0, 25.0, 15.0]
+        assert [channel.expired for channel in lane.opened] == [20.0, 10.0, None, 25.0, 15.0]
+        await lane.aclose()
+
+    run_virtual(scenario())
+
+
 def test_a_later_exchange_with_less_time_ends_first_and_one_with_more_stays():
     """M24: the one timer is moved forward, and set again for the rest."""
 

@@ -12,16 +12,17 @@ from tinker_ext.types import SampledSequence
 from tinker_ext.ui.samples import MOST_TEXT, SampleIndex
 
 HOSTILE = "<script>alert(1)</script>\x00\x1b[31m\u202eevil\ud800"
+TEXTS = {1: "one ", 2: "two ", 3: HOSTILE, 4: "four " * 500}
 
 
 class Words:
-    """A tokenizer of three tokens."""
+    """A tokenizer of four tokens, one of them long."""
 
     decoded = 0
 
     def decode(self, tokens):
         self.decoded += 1
-        return "".join({1: "one ", 2: "two ", 3: HOSTILE}.get(token, "?") for token in tokens)
+        return "".join(TEXTS.get(token, "?") for token in tokens)
 
 
 def reply(*sequences):
@@ -91,7 +92,7 @@ def test_what_is_on_disk_stays_within_the_bound(tmp_path):
 def test_a_hostile_sample_is_only_text(tmp_path):
     """Safe: script tags, control characters, half a character, a megabyte: one line each."""
     log = SampleLog(tmp_path, tokenizer=Words(), max_bytes=64 << 20)
-    log.record(HOSTILE, reply([3], [1] * 300_000))
+    log.record(HOSTILE, reply([3], [4] * 1000))
     (line,) = lines(log)
     assert line["sequences"][0]["text"].startswith("<script>")
     index = SampleIndex(tmp_path)
