@@ -281,7 +281,7 @@ DIRECT: dict[str, Callable[[], Any]] = {
     "embedded": lambda: _of("clients.embedded", "application")("embedded"),
     "installed": lambda: _of("telemetry", "is_installed")(),
     "json": lambda: _of("_wire.json_codec", "check_json")({"a": 1}, "x"),
-    "tls": lambda: _of("tls", "client_context")(),
+    "tls": lambda: _of("_transport.bridge", "client_context")(),
     "spans": lambda: Datum(
         ModelInput.from_ints([1, 2]), {"target_tokens": [2, 3]}, loss_fn_input_spans=[]
     ),

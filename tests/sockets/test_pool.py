@@ -16,6 +16,7 @@ import zstandard
 from sockets.loopback import Loopback, Seen, Writer, reply, serving
 
 from tinker_ext import ServiceClient
+from tinker_ext._transport.bridge import client_context
 from tinker_ext._transport.channel import RawReply
 from tinker_ext._transport.messages import (
     Call,
@@ -34,7 +35,6 @@ from tinker_ext.errors import (
     ConfigurationError,
     TinkerError,
 )
-from tinker_ext.tls import client_context
 
 MB = 1024 * 1024
 

@@ -32,7 +32,6 @@ LEAVES |= {
     "auth",
     "forks",
     "_statuses",
-    "tls",
     "displays",
     "progress_bars",
 }

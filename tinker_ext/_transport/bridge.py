@@ -1,11 +1,14 @@
 """The bridge to httpx: an ASGI application of this process, a proxy, a transport of the caller.
 
+TLS connections of any kind trust the authorities that httpx finds (`client_context`).
 The reply is unpacked by us and within our bounds, and every failure becomes one of our own errors.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import ssl
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -23,7 +26,6 @@ from tinker_ext._transport.messages import (
     UnreadableReplyError,
 )
 from tinker_ext.errors import ConfigurationError, TinkerError
-from tinker_ext.tls import client_context
 
 Message = MutableMapping[str, Any]
 Application = Callable[
@@ -193,3 +195,27 @@ class InProcessTransport(httpx.AsyncBaseTransport):
             raise httpx.ReadError("the application ended without an answer")
         stream = httpx.ByteStream(b"" if request.method == "HEAD" else b"".join(body))
         return httpx.Response(start["status"], headers=start.get("headers", []), stream=stream)
+
+
+def client_context() -> ssl.SSLContext:
+    """A context that verifies servers, with SSL_CERT_FILE or SSL_CERT_DIR where they are set.
+
+    Raises:
+        ConfigurationError: What the variable names cannot be read as certificates.
+    """
+    try:
+        return httpx.create_ssl_context()
+    except OSError as error:  # also of the ssl module
+        name = next((n for n in ("SSL_CERT_FILE", "SSL_CERT_DIR") if os.environ.get(n)), None)
+        if name is None:
+            raise ConfigurationError(
+                f"the certificates that come with httpx cannot be read: {_reason(error)}"
+            ).with_context(hint="Install the package certifi again.") from error
+        raise ConfigurationError(
+            f"{name} is {os.environ[name]!r}, which cannot be read: {_reason(error)}"
+        ).with_context(hint=f"Correct {name}, or unset it.") from error
+
+
+def _reason(error: OSError) -> str:
+    reason = getattr(error, "reason", None)  # of the ssl module, whose strerror says less
+    return str(reason or error.strerror or error)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import attrs
 import httpx
 
-from tinker_ext._transport.bridge import proxy_transport, send_foreign
+from tinker_ext._transport.bridge import client_context, proxy_transport, send_foreign
 from tinker_ext._transport.channel import Channel, RawReply
 from tinker_ext._transport.limits import FairQueue
 from tinker_ext._transport.messages import (
@@ -29,7 +29,6 @@ from tinker_ext._transport.messages import (
 )
 from tinker_ext._transport.origin import Origin
 from tinker_ext.errors import ClientClosedError
-from tinker_ext.tls import client_context
 
 _SAFE_RULES = frozenset({RetryRule.READ, RetryRule.POLL})
 # A kept connection may be closed by the server at the moment we write to it. A request that cannot

@@ -99,10 +99,10 @@ def _call_with(screen: Screen, key: str, method: str) -> Any:
     import httpx
     from tinker_api import operations as api
 
+    from tinker_ext._transport.bridge import client_context
     from tinker_ext._transport.headers import blank, written_forms
     from tinker_ext.config import Config
     from tinker_ext.errors import APIConnectionError, error_for_status
-    from tinker_ext.tls import client_context
 
     config = Config.from_env(base_url=screen.base_url)
     url = f"{config.base_url}{api.GET_API_KEY.path}"

@@ -23,9 +23,9 @@ import attrs
 import httpx
 
 import tinker_ext._statuses as statuses
+from tinker_ext._transport.bridge import client_context
 from tinker_ext._transport.retry import ACCEPT, Retry, Verdict, run_blocking, server_delay
 from tinker_ext.errors import DownloadError
-from tinker_ext.tls import client_context
 
 STRONG_SECONDS = 60
 """A Last-Modified this much older than its reply names one version (RFC 9110 §8.8.2.2)."""
