@@ -19,7 +19,7 @@ TEXTS = [
 
 def test_nobody_is_sent_to_an_index_that_has_no_package():
     """M51: `pip install tinker-ext` is written where it works."""
-    pattern = re.compile(r"pip install (-\S+ )*'?tinker-ext(?!\[all\] @)")
+    pattern = re.compile(r"pip install (-\S+ )*['\"]?tinker-ext(?!\[[\w,]+\] @ )")
     if not PUBLISHED:
         for path in TEXTS:
             if path.name != "_extras.py":
