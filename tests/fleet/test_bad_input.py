@@ -95,7 +95,7 @@ def test_a_read_only_folder(request):
     assert "read-only for this user" in done.stdout, done.stderr
 
 
-@pytest.mark.parametrize(("layout", "age"), [("2", "an older"), ("4", "a newer")])
+@pytest.mark.parametrize(("layout", "age"), [("3", "an older"), ("5", "a newer")])
 def test_another_layout_in_a_folder(tmp_path, layout, age):
     """M49: says which layout, and that one version is needed; nothing is changed."""
     joined(tmp_path).close()
@@ -135,8 +135,8 @@ def test_two_versions_at_once(address, monkeypatch):
 
 DAMAGES = {
     "not JSON": ("'{'", ("state", None, "{")),
-    "no parts": ("'{}'", ("members", "x", "{}")),
-    "a member without a report": ("json_set(kept, '$.members.x', json('{}'))",) * 2,
+    "no parts": ("'{}'", ("rows", "x", "{}")),
+    "a member without a report": ("json_set(kept, '$.rows.x', json('{}'))",) * 2,
     "a plan of another form": (
         "json_set(kept, '$.state.plan', json('{\"bogus\": 1}'))",
         ("state", None, '{"limits": {}, "taken": {}, "plan": {"bogus": 1}}'),
@@ -145,7 +145,7 @@ DAMAGES = {
         "json_set(kept, '$.state.limits.tokens', 'much')",
         ("state", None, '{"limits": {"tokens": "much"}, "taken": {}, "alive": 1e12}'),
     ),
-    "another type": ("'[]'", ("members", None, "text")),
+    "another type": ("'[]'", ("rows", None, "text")),
 }
 
 
@@ -157,7 +157,7 @@ def test_damaged_rows(address, damage):
     ledger = one.share(Ledger(Budget(tokens=1000)))
     text, value = DAMAGES[damage]
     if address.startswith("redis"):
-        part, field, value = value if isinstance(value, tuple) else ("members", "x", "{}")
+        part, field, value = value if isinstance(value, tuple) else ("rows", "x", "{}")
         key = f"tinker-ext:fleet:{{{one.group}}}:{part}"
         if field is None:
             one.store._client.delete(key)

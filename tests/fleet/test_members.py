@@ -15,7 +15,7 @@ from fleet.redis_server import RedisServer
 
 from tinker_ext.fleet import Member, open_store
 from tinker_ext.fleet import member as member_module
-from tinker_ext.fleet.store import StoreUnreachableError, read_plan
+from tinker_ext.fleet.store import StoreUnreachableError
 
 
 class Work:
@@ -95,7 +95,7 @@ def test_a_refusal_for_want_of_credit_pauses_but_does_not_cut(place, join):
     join(place, other)
     one.refused(started=time.monotonic(), pause=5.0, full=False)
     wait_for(lambda: other.pauses)
-    assert read_plan(one.store.look(one.group).state).phase == "grow"
+    assert one.store.look(one.group).plan.phase == "grow"
 
 
 def test_a_refused_request_waits_for_the_pause_and_for_a_permit(tmp_path, join):
@@ -188,7 +188,7 @@ def test_a_store_that_goes_away_and_comes_back(tmp_path, join, monkeypatch, capl
             )
             wait_for(lambda: one.value + two.value >= window - 1)
         assert max(most) <= window
-        plan = read_plan(one.store.look(one.group).state)
+        plan = one.store.look(one.group).plan
         assert plan.phase == "hold"  # nothing is tried at its return
         warnings = [r for r in caplog.records if "does not answer" in r.message]
         assert len(warnings) == 2  # one of each member, though each tried several times

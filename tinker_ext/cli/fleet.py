@@ -85,10 +85,9 @@ def _look(store: SqliteStore | RedisStore) -> list[dict[str, Any]]:
 
 def described(record: FleetRecord) -> dict[str, Any]:
     """A fleet as JSON values, for programs."""
-    from tinker_ext.fleet.store import KINDS, read_plan
+    from tinker_ext.fleet.steps import KINDS
 
-    plan, state = read_plan(record.state), record.state
-    spend = {n: {kind: each[kind] for kind in KINDS} for n, each in record.spend.items()}
+    plan, state, spend = record.plan, record.state, record.spend
     members = [
         {
             "id": member["id"],

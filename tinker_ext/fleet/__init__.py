@@ -3,7 +3,8 @@
 `ServiceClient(fleet=…)` or TINKER_EXT_FLEET names a folder (one machine) or a `redis://` URL.
 Members with the same server and credential form a fleet; nothing here is loaded without it. From
 `member` (one client) a call goes to `ledger` (the budget) and `address` (which store), then to
-`sqlite` or `redis`, which are a `store`, and to `plan`, which decides who gets how much.
+`sqlite` or `redis`, which are a `store` and take its `steps`, and to `plan`, which decides who gets
+how much.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tinker_ext.errors import BudgetExceededError
-from tinker_ext.fleet.store import KINDS, Amounts, StoreLostError, StoreUnreachableError
+from tinker_ext.fleet.steps import KINDS, Amounts
+from tinker_ext.fleet.store import StoreLostError, StoreUnreachableError
 from tinker_ext.observe.ledger import Account, Budget, Hold, Ledger, Prices
 from tinker_ext.types.tokens import Tokens
 
@@ -50,8 +51,7 @@ class SharedLedger(Ledger):
 
     def hold(self, tokens: Tokens, model: str | None = None, operation: str = "") -> Hold:
         """Set aside what a call may use at most; see `Ledger.hold`."""
-        if self._member.is_new:  # a forked child has nothing of its own before it has reported
-            self._member.enter()
+        self._member.enter()  # a forked child has nothing of its own before it has reported
         for _ in range(ATTEMPTS):
             try:
                 return super().hold(tokens, model, operation)

@@ -58,17 +58,15 @@ class Member:
     def __init__(
         self, address: str, pool: Callable[[], SamplePool | None], server: tuple[str, str], run: str
     ) -> None:
-        self._address, self._pool, self._server = address, pool, server
-        self.store = open_store(address)
+        self._address, self._pool, self._server, self._run = address, pool, server, run
         self.ledger = SharedLedger(self)
-        self._run = run
         self._prices: dict[str, Any] = {}
         self._begin()
         forks.register(self)
 
     def _begin(self) -> None:
         """Set what belongs to one process and one life in the store."""
-        self.group = ""
+        self.store, self.group = open_store(self._address), ""
         host, process = socket.gethostname(), os.getpid()
         # A restarted container has the host name and process id of the one before it.
         self.id = f"{host}:{process}/{secrets.token_hex(4)}"
@@ -81,8 +79,7 @@ class Member:
         self._less = 0  # permits given up since the store went away, because of refusals
         self._new = self._changed = True
         self._down = self._ended = self._asleep = False
-        self._refusal, self._told = -1, 0.0
-        self._warned = float("-inf")
+        self._refusal, self._warned = -1, float("-inf")
         self._rate, self._waiting = (0, time.monotonic(), 0.0), ("idle", time.monotonic())
 
     # -- the life of a member --------------------------------------------------------------
@@ -115,7 +112,7 @@ class Member:
             self._ended = True
             try:
                 if not self.is_cut_off:
-                    self.store.report(self.group, self._report(None) | {"ttl": 0})
+                    self.store.leave(self.group, self._report(None))
             except (StoreUnreachableError, ConfigurationError):
                 log.debug("the store was away when %s left", self.id)
             finally:
@@ -128,7 +125,7 @@ class Member:
 
     def after_fork(self) -> None:
         """Forget the parent's life: a child is a member of its own, once it samples."""
-        self.store, ended = open_store(self._address), self._ended
+        ended = self._ended
         self.ledger.reset()
         self._begin()
         self._ended, self._asleep = ended, not ended
@@ -138,15 +135,11 @@ class Member:
         """Whether the store did not answer when it was last asked."""
         return self._down or self._new
 
-    @property
-    def is_new(self) -> bool:
-        """Whether it has not asked its store for anything yet, as a forked child."""
-        return self._new and not self._down
-
     def enter(self) -> None:
         """Make a forked child a member, before it uses anything of the budget."""
-        _ = self.value
-        self.sync()
+        if self._new and not self._down:
+            _ = self.value
+            self.sync()
 
     def _start(self) -> None:
         given = weakref.ref(self), self._wake
@@ -203,7 +196,6 @@ class Member:
     def _exchange(self, pool: SamplePool) -> None:
         if not self.group or self._down:
             self._enter()
-        refusal = self._refusal >= 0
         try:
             reply = self.store.report(self.group, self._report(pool))
         except StoreLostError:
@@ -212,9 +204,8 @@ class Member:
         now, plan, share, state, self._members = reply
         with self.store.reading():
             self.ledger.learn(state, self._members)
-        self._told = min(self._told or now, now) if refusal else 0.0
-        if refusal and plan.made >= self._told:
-            self._refusal = -1  # a plan was made of it
+        if not plan.cut <= self._refusal <= plan.number:
+            self._refusal = -1  # a plan was made of it, or it was of a store that is lost
         self._renewed = time.monotonic()
         if self._down:
             log.info("The store of the fleet answers again; %d members.", self._members)

@@ -1,4 +1,8 @@
-"""A fleet on many machines: a Redis or Valkey server, one Lua script a step."""
+"""A fleet on many machines: a Redis or Valkey server.
+
+A step reads what it needs, decides here, and writes unless the state has changed meanwhile; then it
+begins again. Reading and writing are one Lua script each.
+"""
 
 from __future__ import annotations
 
@@ -11,109 +15,34 @@ import orjson
 
 from tinker_ext._extras import how_to_install
 from tinker_ext.errors import ConfigurationError
+from tinker_ext.fleet.steps import STEPS, Kept, empty
 from tinker_ext.fleet.store import LAYOUT, Store, StoreLostError, StoreUnreachableError
 
 PREFIX = "tinker-ext:fleet"
-PARTS = ("state", "members", "shares", "spend")
+ATTEMPTS = 50
+"""Each means that another member was faster, which happens once or twice."""
 
-# The steps of the SQLite store, each given one JSON value and the salt that it was made for.
 _HEAD = """
-local given, call = cjson.decode(ARGV[1]), redis.call
-local salt, common, members, shares, spend = unpack(KEYS)
-if call('GET', salt) ~= ARGV[2] then return redis.error_reply('LOST') end
-local time = call('TIME')
-local now = time[1] + time[2] / 1000000
-local state = cjson.decode(call('GET', common) or '{"limits": {}, "taken": {}}')
-local own = given.id and call('HGET', spend, given.id)
-own = own and cjson.decode(own)
-local function recall()
-    for kind, most in pairs(given.limits) do
-        state.limits[kind] = math.min(most, state.limits[kind] or most)
-    end
-    if own then return end
-    own, state.lost = given.was, state.lost or {}
-    for kind, known in pairs(given.known) do
-        local more = math.max(0, known - (state.lost[kind] or 0))
-        state.lost[kind] = (state.lost[kind] or 0) + more
-        state.taken[kind] = (state.taken[kind] or 0) + more
-    end
-end
-local function set_aside(amounts)
-    if (own.seq or 0) >= given.seq then return end
-    for kind, amount in pairs(amounts) do
-        state.taken[kind] = (state.taken[kind] or 0) + amount - (own[kind] or 0)
-    end
-    amounts.seq = given.seq
-    call('HSET', spend, given.id, cjson.encode(amounts))
-end
+local call = redis.call
+if call('GET', KEYS[1]) ~= ARGV[1] then return redis.error_reply('LOST') end
 """
-
-_SCRIPTS = {
-    "report": """
-local turn = 0
-if given.new and (state.alive or 0) <= now then
-    state.limits, state.taken, state.lost, state.prices, own = {}, {}, {}, {}, nil
-    call('DEL', spend)
+_READ = """
+local function entries(key)
+    if ARGV[2] == '' then return call('HGETALL', key) end
+    return {ARGV[2], call('HGET', key, ARGV[2]) or ''}
 end
-recall()
-state.base_url = given.base_url
-if next(given.prices) then state.prices = given.prices end
-set_aside(given.have)
-if given.ttl == 0 then
-    call('HDEL', members, given.id)
-    if call('HLEN', members) == 0 then state.alive = 0 end
-else
-    state.alive = now + given.ttl
-    call('HSET', members, given.id, cjson.encode({seen = now, expires = state.alive,
-        plan = state.settled or 0, said = given.said}))
-    local wait = (state.next or 0) - now - (given.urgent and 0.75 * given.every or 0)
-    if wait <= 0 or wait > given.every then
-        state.next, state.turn = now + given.every, (state.turn or 0) + 1
-        turn = state.turn
-    end
-end
-local text = cjson.encode(state)
-call('SET', common, text)
-return {string.format('%.6f', now), turn, text, call('HGET', shares, given.id) or '',
-    call('HLEN', members)}
-""",
-    "take": """
-recall()
-local number = 0
-for place, amounts in ipairs(given.asks) do
-    local fits = true
-    for kind, most in pairs(state.limits) do
-        local left = math.max(0, most - (state.taken[kind] or 0))
-        if amounts[kind] - (own[kind] or 0) > left then fits = false end
-    end
-    if fits then
-        set_aside(amounts)
-        number = place
-        break
-    end
-end
-local text = cjson.encode(state)
-call('SET', common, text)
-return {number, text}
-""",
-    "look": """
-local all = {string.format('%.6f', now), cjson.encode(state)}
-for number = 3, #KEYS do all[number] = call('HGETALL', KEYS[number]) end
-return all
-""",
-    "settle": """
-if state.turn ~= given.turn then return 0 end
-state.plan, state.settled = given.plan, given.turn
-call('SET', common, cjson.encode(state))
-call('DEL', shares)
-for id, share in pairs(given.shares) do call('HSET', shares, id, share) end
-for _, id in ipairs(call('HKEYS', members)) do
-    local late = not given.shares[id] and cjson.decode(call('HGET', members, id)).expires <= now
-    if late then call('HDEL', members, id) end
+local time = call('TIME')
+return {time[1], time[2], call('GET', KEYS[2]) or '', entries(KEYS[3]), entries(KEYS[4])}
+"""
+_WRITE = """
+if (call('GET', KEYS[2]) or '') ~= ARGV[2] then return 0 end
+call('SET', KEYS[2], ARGV[3])
+for place, part in ipairs(cjson.decode(ARGV[4])) do
+    if part.replaced then call('DEL', KEYS[place + 2]) end
+    for id, text in pairs(part.entries) do call('HSET', KEYS[place + 2], id, text) end
 end
 return 1
-""",
-}
+"""
 
 
 class RedisStore(Store):
@@ -140,8 +69,8 @@ class RedisStore(Store):
             pool.connection_class(**pool.connection_kwargs)  # checks the options of the URL
         except (ValueError, TypeError, redis.RedisError) as error:
             raise ConfigurationError(f"{place} is not a URL of Redis: {error}.") from None
-        add = self._client.register_script
-        self._scripts = {name: add(_HEAD + text) for name, text in _SCRIPTS.items()}
+        self._read_script = self._client.register_script(_HEAD + _READ)
+        self._write_script = self._client.register_script(_HEAD + _WRITE)
 
     def open(self, *, make: bool = True) -> None:
         """Connect, check the layout and learn the salt; only `make` gives an empty store one."""
@@ -175,20 +104,41 @@ class RedisStore(Store):
         self._client.close()
 
     def run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
-        """Take one atomic step."""
-        keys = [f"{PREFIX}:salt", *(f"{PREFIX}:{{{group}}}:{part}" for part in PARTS)]
+        """Take one step at once."""
+        for _ in range(ATTEMPTS):
+            now, was, kept = self._read(group, given["id"])
+            before = dict(kept)
+            answer = STEPS[step](kept, now, given)
+            parts = [
+                {
+                    "replaced": kept[part] is not before[part],
+                    "entries": {k: orjson.dumps(v).decode() for k, v in kept[part].items()},
+                }
+                for part in ("rows", "shares")
+            ]
+            texts = self.salt, was, orjson.dumps(kept["state"]), orjson.dumps(parts)
+            with self._talking():
+                if self._write_script(_keys(group), texts):
+                    return answer
+        raise StoreUnreachableError(f"{self.place}: it is busy")
+
+    def read(self, group: str) -> tuple[float, Kept]:
+        """The time, and everything that is kept of a fleet."""
+        now, _, kept = self._read(group, "")
+        return now, kept
+
+    def _read(self, group: str, member: str) -> tuple[float, str, Kept]:
+        """The time, the text of the state, and what is kept, of one member or of all."""
         with self._talking():
-            reply = self._scripts[step](keys, [orjson.dumps(given), self.salt])
-        if step == "report":
-            now, turn, state, share, count = reply
-            return float(now), turn, orjson.loads(state), int(share) if share else None, count
-        if step == "take":
-            return reply[0], orjson.loads(reply[1])["taken"]
-        if step == "look":
-            now, state, *hashes = reply
-            pairs = (zip(flat[::2], map(orjson.loads, flat[1::2]), strict=True) for flat in hashes)
-            return float(now), orjson.loads(state), *map(dict, pairs)
-        return reply
+            reply = self._read_script(_keys(group), [self.salt, member])
+        seconds, micros, state, *hashes = reply
+        kept = empty()
+        if state:
+            kept["state"] = orjson.loads(state)
+        for part, flat in zip(("rows", "shares"), hashes, strict=True):
+            pairs = zip(flat[::2], flat[1::2], strict=True)
+            kept[part] = {name: orjson.loads(text) for name, text in pairs if text}
+        return int(seconds) + int(micros) / 1e6, state, kept
 
     @contextmanager
     def _talking(self) -> Iterator[None]:
@@ -198,3 +148,7 @@ class RedisStore(Store):
             if str(error) == "LOST":
                 raise StoreLostError(f"{self.place}: it has lost what it held") from None
             raise StoreUnreachableError(f"{self.place}: {error}") from error
+
+
+def _keys(group: str) -> list[str]:
+    return [f"{PREFIX}:salt", *(f"{PREFIX}:{{{group}}}:{part}" for part in empty())]

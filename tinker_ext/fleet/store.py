@@ -1,17 +1,4 @@
-"""What a fleet keeps in its store, and the steps that change it.
-
-Of each fleet a store has `members`, their `shares` and their `spend` by id, and the `state` of all:
-the plan, whose turn it is to make the next, and the budget, its `limits` and what is `taken` of it,
-also what members knew to be taken in a store that was `lost`.
-Every step is atomic and in the store's own time; `sqlite` says the steps in Python, `redis` in Lua:
-
-====== ============================================================================================
-report renew a lease, tell what is set aside of the budget, read what applies; or leave, with ttl 0
-take   set aside more of the budget, unless it would be exceeded
-look   read everything
-settle write a plan, unless a later one was begun
-====== ============================================================================================
-"""
+"""`Store`: where the members of a fleet meet; reports to it, and what it says about all of them."""
 
 from __future__ import annotations
 
@@ -26,15 +13,12 @@ import attrs
 from tinker_ext._version import __version__
 from tinker_ext.errors import ConfigurationError
 from tinker_ext.fleet.plan import Plan, Row, make_plan
+from tinker_ext.fleet.steps import Amounts, Kept
 
-LAYOUT = 3
+LAYOUT = 4
 """Number of what is written into a store; changed when another version could misread it."""
 
-KINDS = ("tokens", "train", "prefill", "sample", "cost")
-"""What a budget may limit."""
-
 ONE_VERSION = "Run one version in all processes, or give this run a place of its own."
-Amounts = Mapping[str, float]
 
 
 class StoreUnreachableError(Exception):
@@ -52,13 +36,14 @@ class Reply(NamedTuple):
     plan: Plan
     share: int | None  # its permits by that plan; None when it was not there yet
     state: Mapping[str, Any]
-    members: int
+    members: int  # all that are alive, or were when the plan was made
 
 
 class FleetRecord(NamedTuple):
     """Everything a store knows about one server and credential."""
 
     now: float
+    plan: Plan | None
     state: Mapping[str, Any]
     members: tuple[dict[str, Any], ...]  # what those alive said, and when
     shares: Mapping[str, int]
@@ -73,7 +58,11 @@ class Store:
     """Known after `open`, which writes it into a store that has lost its own."""
 
     def run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
-        """Take one atomic step, or raise `StoreUnreachableError`."""
+        """Take one of the `STEPS` at once, or raise `StoreUnreachableError`."""
+        raise NotImplementedError
+
+    def read(self, group: str) -> tuple[float, Kept]:
+        """The time, and everything that is kept of a fleet."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -90,32 +79,41 @@ class Store:
                 "uses it, or give another place"
             ) from error
 
-    def report(self, group: str, report: Mapping[str, Any]) -> Reply:
+    def report(self, group: str, given: Mapping[str, Any]) -> Reply:
         """Report, and make the next plan for everybody when it is this member's turn."""
         with self.reading():
-            now, turn, state, share, members = self.run("report", group, report)
-            plan = read_plan(state)
+            now, turn, state, share = self.run("report", group, given)
+            plan = _plan_of(state)
             if turn:
-                found = self.look(group)
-                told = attrs.fields_dict(Row).keys()
+                found, told = self.look(group), attrs.fields_dict(Row).keys()
                 rows = [Row(**{name: each[name] for name in told}) for each in found.members]
-                last = read_plan(found.state)
-                made, shares = make_plan(last, rows, found.shares, found.now, turn)
-                settled = {"turn": turn, "plan": attrs.asdict(made), "shares": shares}
-                if self.run("settle", group, settled):
-                    plan, share = made, shares.get(report["id"])
-            return Reply(now, plan or Plan(), share, state, members)
+                made, shares = make_plan(found.plan, rows, found.shares, found.now, turn)
+                left = found.state.get("joined", 0) - len(rows)
+                settled = {"plan": attrs.asdict(made), "shares": shares, "left": left}
+                if self.run("settle", group, {"id": given["id"], **settled}):
+                    plan, share, state = made, shares.get(given["id"]), state | {"left": left}
+            members = state.get("joined", 0) - state.get("left", 0)
+            return Reply(now, plan or Plan(), share, state, max(1, members))
+
+    def leave(self, group: str, given: Mapping[str, Any]) -> None:
+        """Report for the last time; a fleet that nobody is left of ends, unless somebody joins."""
+        found = self.look(group)
+        alone = all(each["id"] == given["id"] for each in found.members)
+        last = found.state.get("joined") if alone else None
+        self.run("report", group, {**given, "ttl": 0, "last": last})
 
     def look(self, group: str) -> FleetRecord:
         """Read everything."""
         with self.reading():
-            now, state, rows, shares, spend = self.run("look", group, {})
+            now, kept = self.read(group)
             members = tuple(
-                {**row.pop("said"), **row, "id": name}
-                for name, row in sorted(rows.items())
+                {**row["said"], **row, "id": name}
+                for name, row in sorted(kept["rows"].items())
                 if row["expires"] > now
             )
-            return FleetRecord(now, state, members, shares, spend)
+            spend = {name: row["spend"] for name, row in kept["rows"].items()}
+            state = kept["state"]
+            return FleetRecord(now, _plan_of(state), state, members, kept["shares"], spend)
 
     def group_of(self, base_url: str, fingerprint: str) -> str:
         """The name of a server and a credential (its one-way mark) here; reveals neither."""
@@ -132,6 +130,5 @@ class Store:
             )
 
 
-def read_plan(state: Mapping[str, Any]) -> Plan | None:
-    """The plan in the state of a fleet, None before the first."""
+def _plan_of(state: Mapping[str, Any]) -> Plan | None:
     return Plan(**state["plan"]) if "plan" in state else None
