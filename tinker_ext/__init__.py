@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tinker_ext.config import Config
     from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
     from tinker_ext.core.retry_config import RetryConfig
+    from tinker_ext.displays import progress
     from tinker_ext.errors import (
         APIConnectionError, APIError, APIResponseValidationError, APIStatusError, APITimeoutError,
         AuthenticationError, BadRequestError, BillingError, BudgetExceededError, ClientClosedError,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     )
     from tinker_ext.observe.loggers import log_to
     from tinker_ext.observe.sample_log import SampleLog
-    from tinker_ext.progress_bars import progress
     from tinker_ext.runs import Run
     from tinker_ext.types import (
         AdamOptimizerConfig, AdamParams, Checkpoint, CheckpointType, Datum, DimuonOptimizerConfig,
@@ -97,7 +97,7 @@ _HOMES = {
     "ServiceClient": "clients.service",
     "TrainingClient": "clients.training",
     "log_to": "observe.loggers",
-    "progress": "progress_bars",
+    "progress": "displays",
 }
 
 

@@ -249,7 +249,7 @@ DIRECT: dict[str, Callable[[], Any]] = {
     "ledger": lambda: _of("clients.service", "_ledger")({"tokens": 1}, None),
     "validator": lambda: _of("downloads.fetch", "validator_of")(HEADERS),
     "hex": lambda: _of("downloads.fetch", "_hex")("AAAA"),
-    "bar": lambda: _of("progress_bars", "_bar_class")(),
+    "bar": lambda: _of("displays", "_bar_class")(),
     "data": lambda: _of("types.requests", "_data")([]),
     "listed": lambda: _of("types.model_input", "_listed")([]),
     "chunk": lambda: ModelInput(chunks=[{"type": "encoded_text", "tokens": [1]}]),

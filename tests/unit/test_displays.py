@@ -129,7 +129,7 @@ def test_a_training_loop_gets_the_same_line():
 
 def test_the_bar_says_why_the_server_holds_back(monkeypatch):
     """M26: queue state and reason stand behind the bar while one waits."""
-    monkeypatch.setattr("tinker_ext.progress_bars.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("tinker_ext.displays.LOOK_SECONDS", 0.01)
 
     class Waiting:
         def __call__(self):

@@ -33,7 +33,6 @@ LEAVES |= {
     "forks",
     "_statuses",
     "displays",
-    "progress_bars",
 }
 
 

@@ -155,7 +155,7 @@ def _write_run_log(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) ->
 
 
 def _send_telemetry(workspace: Workspace) -> None:
-    from tinker_ext.observe.reporter import Reporter
+    from tinker_ext.telemetry import Reporter
 
     server = workspace.server
 

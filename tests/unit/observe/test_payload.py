@@ -25,7 +25,7 @@ from tinker_ext.errors import (
     RequestFailedError,
     error_for_status,
 )
-from tinker_ext.observe.reporter import drafts, is_user_error, places_of
+from tinker_ext.telemetry import drafts, is_user_error, places_of
 
 SECRET = "tml-never-in-telemetry"
 
