@@ -19,18 +19,19 @@ if TYPE_CHECKING:
     # isort: off
     from tinker_api.models import (
         AccessibleSearchOwner, ActiveSessionStatusQuery, AuditLogEntry, AuditLogResponse,
-        AuthTokenResponse, BillingUsageEvent, BillingUsageResponse, BillingUsageSession,
-        CancelledSessionStatusQuery, Checkpoint, CheckpointArchiveUrlResponse,
+        AuthTokenResponse, BillingEventInfo, BillingUsageEvent, BillingUsageResponse,
+        BillingUsageSession, CancelledSessionStatusQuery, Checkpoint, CheckpointArchiveUrlResponse,
         CheckpointBillingEvent, CheckpointsListResponse, ClientConfigRequest, ClientConfigResponse,
         ClientDynamicConfigResponse, ClientFinishedSessionStatusQuery, ClientSessionFinished,
-        ClientSessionFinishErrored, ClientSessionFinishInterrupted, ClientSessionFinishSuccess,
-        CopyWeightsRequest, CopyWeightsResponse, CreateCustomLossRequest, CreateCustomLossResponse,
-        CreateModelRequest, CreateModelResponse, CreateSamplingSessionRequest,
-        CreateSamplingSessionResponse, CreateSessionRequest, CreateSessionResponse,
-        CurrentCheckpointStorageUsageItem, CurrentCheckpointStorageUsageResponse, Cursor,
-        CustomLossGraph, CustomLossInput, CustomLossNode, ExternalWeightsUrlsResponse,
-        FailedSessionStatusQuery, FutureFailed, FutureFinished, FutureRetrieveRequest,
-        FuturesRetrieveRequest, FuturesRetrieveResponse, GenericEvent, GetBillingUsageRequest,
+        ClientSessionFinishErrored, ClientSessionFinishInterrupted, ClientSessionFinishReason,
+        ClientSessionFinishSuccess, CopyWeightsRequest, CopyWeightsResponse,
+        CreateCustomLossRequest, CreateCustomLossResponse, CreateModelRequest, CreateModelResponse,
+        CreateSamplingSessionRequest, CreateSamplingSessionResponse, CreateSessionRequest,
+        CreateSessionResponse, CurrentCheckpointStorageUsageItem,
+        CurrentCheckpointStorageUsageResponse, Cursor, CustomLossGraph, CustomLossInput,
+        CustomLossNode, ExternalWeightsUrlsResponse, FailedSessionStatusQuery, FutureCompletion,
+        FutureFailed, FutureFinished, FutureRetrieveRequest, FuturesRetrieveRequest,
+        FuturesRetrieveResponse, GenericEvent, GetBillingUsageRequest,
         GetCurrentCheckpointStorageUsageRequest, GetInfoRequest, GetInfoResponse,
         GetSamplerResponse, GetServerCapabilitiesResponse, GetSessionResponse, HealthResponse,
         JoinSamplingSessionRequest, JoinSamplingSessionResponse, ListSessionsResponse,
@@ -38,14 +39,16 @@ if TYPE_CHECKING:
         RequestFailedResponse, SamplingPrefillBillingEvent, SamplingSampleBillingEvent,
         SamplingSessionFuturesTarget, SaveWeightsExternalRequest, SaveWeightsExternalResponse,
         SaveWeightsExternalResponseInternal, SaveWeightsForSamplerRequest,
-        SaveWeightsForSamplerResponseInternal, SaveWeightsRequest, SessionActive, SessionCancelled,
-        SessionEndEvent, SessionFailed, SessionFailedRequestReason,
-        SessionFailedSamplingSessionReason, SessionFailedTrainingRunReason, SessionHeartbeatRequest,
-        SessionHeartbeatResponse, SessionSearchCursor, SessionSearchRequest, SessionSearchResponse,
-        SessionStartEvent, SessionSummary, StorageBillingEvent, SupportedModel, TelemetryBatch,
-        TelemetryResponse, TelemetrySendRequest, TrainingBillingEvent, TrainingRun,
-        TrainingRunsResponse, TryAgainResponse, UnhandledExceptionEvent, UnloadModelRequest,
-        UnloadModelResponse, UntypedAPIFuture, UserSearchOwner, WeightsInfoResponse, WhoamiResponse,
+        SaveWeightsForSamplerResponseInternal, SaveWeightsRequest, SearchOwner, SessionActive,
+        SessionCancelled, SessionEndEvent, SessionFailed, SessionFailedReason,
+        SessionFailedRequestReason, SessionFailedSamplingSessionReason,
+        SessionFailedTrainingRunReason, SessionHeartbeatRequest, SessionHeartbeatResponse,
+        SessionSearchCursor, SessionSearchRequest, SessionSearchResponse, SessionStartEvent,
+        SessionStatus, SessionStatusQuery, SessionSummary, StorageBillingEvent, SupportedModel,
+        TelemetryBatch, TelemetryEvent, TelemetryResponse, TelemetrySendRequest,
+        TrainingBillingEvent, TrainingRun, TrainingRunsResponse, TryAgainResponse,
+        UnhandledExceptionEvent, UnloadModelRequest, UnloadModelResponse, UntypedAPIFuture,
+        UserSearchOwner, WeightsInfoResponse, WhoamiResponse,
     )
     from tinker_ext.types.checkpoints import (
         ParsedCheckpointTinkerPath, SaveWeightsForSamplerResponse, SaveWeightsResponse,
@@ -67,9 +70,8 @@ if TYPE_CHECKING:
     )
     from tinker_ext.types.outputs import ForwardBackwardOutput, LossFnOutput
     from tinker_ext.types.requests import (
-        BillingEventInfo, ClientSessionFinishReason, ForwardBackwardInput, ForwardBackwardRequest,
-        ForwardRequest, FutureCompletion, FutureRetrieveResponse, OptimStepRequest, SampleRequest,
-        SearchOwner, SessionFailedReason, SessionStatus, SessionStatusQuery, TelemetryEvent,
+        ForwardBackwardInput, ForwardBackwardRequest, ForwardRequest, FutureRetrieveResponse,
+        OptimStepRequest, SampleRequest,
     )
     from tinker_ext.types.sampling import (
         PromptAltTokens, SampledSequence, SampleResponse, SamplingParams, TopkLogprobs,
@@ -101,10 +103,8 @@ _HOMES = {
     """,
     "tinker_ext.types.outputs": "ForwardBackwardOutput LossFnOutput",
     "tinker_ext.types.requests": """
-        ForwardBackwardInput ForwardBackwardRequest ForwardRequest OptimStepRequest
-        SampleRequest
-        BillingEventInfo ClientSessionFinishReason FutureCompletion FutureRetrieveResponse
-        SearchOwner SessionFailedReason SessionStatus SessionStatusQuery TelemetryEvent
+        ForwardBackwardInput ForwardBackwardRequest ForwardRequest FutureRetrieveResponse
+        OptimStepRequest SampleRequest
     """,
     "tinker_ext.types.sampling": """
         PromptAltTokens SampleResponse SampledSequence SamplingParams TopkLogprobs

@@ -1,4 +1,4 @@
-"""Requests made of types written by hand, and names for the unions of generated records."""
+"""Requests made of types written by hand, and the union of what their futures yield."""
 
 from __future__ import annotations
 
@@ -18,21 +18,7 @@ from tinker_ext.types.outputs import ForwardBackwardOutput
 from tinker_ext.types.sampling import SamplingParams
 from tinker_ext.types.tensor_data import TensorData
 
-# ruff: noqa: UP007 - users read the members of these aliases with typing.get_args
-BillingEventInfo: TypeAlias = Union[
-    models.TrainingBillingEvent,
-    models.SamplingPrefillBillingEvent,
-    models.SamplingSampleBillingEvent,
-    models.CheckpointBillingEvent,
-    models.StorageBillingEvent,
-]
-ClientSessionFinishReason: TypeAlias = Union[
-    models.ClientSessionFinishSuccess,
-    models.ClientSessionFinishErrored,
-    models.ClientSessionFinishInterrupted,
-]
-FutureCompletion: TypeAlias = Union[models.FutureFinished, models.FutureFailed]
-FutureRetrieveResponse: TypeAlias = Union[
+FutureRetrieveResponse: TypeAlias = Union[  # noqa: UP007 - users read its members with get_args
     models.TryAgainResponse,
     ForwardBackwardOutput,
     models.OptimStepResponse,
@@ -43,32 +29,6 @@ FutureRetrieveResponse: TypeAlias = Union[
     models.CreateModelResponse,
     models.UnloadModelResponse,
     models.RequestFailedResponse,
-]
-SearchOwner: TypeAlias = Union[
-    models.OwnSearchOwner, models.AccessibleSearchOwner, models.UserSearchOwner
-]
-SessionFailedReason: TypeAlias = Union[
-    models.SessionFailedRequestReason,
-    models.SessionFailedTrainingRunReason,
-    models.SessionFailedSamplingSessionReason,
-]
-SessionStatus: TypeAlias = Union[
-    models.SessionFailed,
-    models.SessionCancelled,
-    models.ClientSessionFinished,
-    models.SessionActive,
-]
-SessionStatusQuery: TypeAlias = Union[
-    models.ActiveSessionStatusQuery,
-    models.CancelledSessionStatusQuery,
-    models.FailedSessionStatusQuery,
-    models.ClientFinishedSessionStatusQuery,
-]
-TelemetryEvent: TypeAlias = Union[
-    models.SessionStartEvent,
-    models.SessionEndEvent,
-    models.UnhandledExceptionEvent,
-    models.GenericEvent,
 ]
 
 

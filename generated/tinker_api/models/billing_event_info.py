@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
 from ..base import Model
 from ..codec import Choice
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["BillingEventInfo", "parse_billing_event_info"]
 
-BillingEventInfo: TypeAlias = "TrainingBillingEvent | SamplingPrefillBillingEvent | SamplingSampleBillingEvent | CheckpointBillingEvent | StorageBillingEvent | Unknown"
+if TYPE_CHECKING:
+    BillingEventInfo: TypeAlias = (
+        TrainingBillingEvent
+        | SamplingPrefillBillingEvent
+        | SamplingSampleBillingEvent
+        | CheckpointBillingEvent
+        | StorageBillingEvent
+        | Unknown
+    )
 _M = TypeVar("_M", bound=Model)
 
 
@@ -40,6 +48,14 @@ def _codec() -> Choice:
             StorageBillingEvent,
         )
     )
+
+
+def __getattr__(name: str) -> Any:
+    # The union itself, made when it is first read: its members load with it.
+    if name != "BillingEventInfo":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = Union[(*_codec().models, Unknown)]
+    return value
 
 
 @overload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
 from ..base import Model
 from ..codec import Choice
@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientSessionFinishReason", "parse_client_session_finish_reason"]
 
-ClientSessionFinishReason: TypeAlias = "ClientSessionFinishSuccess | ClientSessionFinishErrored | ClientSessionFinishInterrupted | Unknown"
+if TYPE_CHECKING:
+    ClientSessionFinishReason: TypeAlias = (
+        ClientSessionFinishSuccess
+        | ClientSessionFinishErrored
+        | ClientSessionFinishInterrupted
+        | Unknown
+    )
 _M = TypeVar("_M", bound=Model)
 
 
@@ -34,6 +40,14 @@ def _codec() -> Choice:
             ClientSessionFinishInterrupted,
         )
     )
+
+
+def __getattr__(name: str) -> Any:
+    # The union itself, made when it is first read: its members load with it.
+    if name != "ClientSessionFinishReason":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = Union[(*_codec().models, Unknown)]
+    return value
 
 
 @overload

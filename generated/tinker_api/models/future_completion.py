@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
 from ..base import Model
 from ..codec import Choice
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FutureCompletion", "parse_future_completion"]
 
-FutureCompletion: TypeAlias = "FutureFinished | FutureFailed | Unknown"
+if TYPE_CHECKING:
+    FutureCompletion: TypeAlias = FutureFinished | FutureFailed | Unknown
 _M = TypeVar("_M", bound=Model)
 
 
@@ -31,6 +32,14 @@ def _codec() -> Choice:
             FutureFailed,
         )
     )
+
+
+def __getattr__(name: str) -> Any:
+    # The union itself, made when it is first read: its members load with it.
+    if name != "FutureCompletion":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = Union[(*_codec().models, Unknown)]
+    return value
 
 
 @overload

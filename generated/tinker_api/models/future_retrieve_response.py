@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
 from ..base import Model
 from ..codec import Choice
@@ -27,7 +27,23 @@ if TYPE_CHECKING:
 
 __all__ = ["FutureRetrieveResponse", "member_of", "parse_future_retrieve_response"]
 
-FutureRetrieveResponse: TypeAlias = "TryAgainResponse | CreateModelResponse | UnloadModelResponse | SampleResponse | SaveWeightsResponse | LoadWeightsResponse | SaveWeightsForSamplerResponseInternal | SaveWeightsExternalResponseInternal | CreateCustomLossResponse | FutureMetadataOnly | RequestFailedResponse | ForwardBackwardOutput | OptimStepResponse | Unknown"
+if TYPE_CHECKING:
+    FutureRetrieveResponse: TypeAlias = (
+        TryAgainResponse
+        | CreateModelResponse
+        | UnloadModelResponse
+        | SampleResponse
+        | SaveWeightsResponse
+        | LoadWeightsResponse
+        | SaveWeightsForSamplerResponseInternal
+        | SaveWeightsExternalResponseInternal
+        | CreateCustomLossResponse
+        | FutureMetadataOnly
+        | RequestFailedResponse
+        | ForwardBackwardOutput
+        | OptimStepResponse
+        | Unknown
+    )
 _M = TypeVar("_M", bound=Model)
 
 
@@ -86,6 +102,14 @@ def _codec() -> Choice:
             OptimStepResponse,
         ),
     )
+
+
+def __getattr__(name: str) -> Any:
+    # The union itself, made when it is first read: its members load with it.
+    if name != "FutureRetrieveResponse":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = Union[(*_codec().models, Unknown)]
+    return value
 
 
 @overload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
 from ..base import Model
 from ..codec import Choice
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelInputChunk", "parse_model_input_chunk"]
 
-ModelInputChunk: TypeAlias = (
-    "EncodedTextChunk | ImageChunk | ImageAssetPointerChunk | DmelChunk | Unknown"
-)
+if TYPE_CHECKING:
+    ModelInputChunk: TypeAlias = (
+        EncodedTextChunk | ImageChunk | ImageAssetPointerChunk | DmelChunk | Unknown
+    )
 _M = TypeVar("_M", bound=Model)
 
 
@@ -39,6 +40,14 @@ def _codec() -> Choice:
             DmelChunk,
         )
     )
+
+
+def __getattr__(name: str) -> Any:
+    # The union itself, made when it is first read: its members load with it.
+    if name != "ModelInputChunk":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = Union[(*_codec().models, Unknown)]
+    return value
 
 
 @overload

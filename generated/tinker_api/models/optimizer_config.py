@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
 from ..base import Model
 from ..codec import Choice
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 __all__ = ["OptimizerConfig", "parse_optimizer_config"]
 
-OptimizerConfig: TypeAlias = (
-    "AdamOptimizerConfig | DimuonOptimizerConfig | OptimizerConfigBase | Unknown"
-)
+if TYPE_CHECKING:
+    OptimizerConfig: TypeAlias = (
+        AdamOptimizerConfig | DimuonOptimizerConfig | OptimizerConfigBase | Unknown
+    )
 _M = TypeVar("_M", bound=Model)
 
 
@@ -36,6 +37,14 @@ def _codec() -> Choice:
             OptimizerConfigBase,
         )
     )
+
+
+def __getattr__(name: str) -> Any:
+    # The union itself, made when it is first read: its members load with it.
+    if name != "OptimizerConfig":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = Union[(*_codec().models, Unknown)]
+    return value
 
 
 @overload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
 from ..base import Model
 from ..codec import Choice
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["SessionStatusQuery", "parse_session_status_query"]
 
-SessionStatusQuery: TypeAlias = "ActiveSessionStatusQuery | CancelledSessionStatusQuery | FailedSessionStatusQuery | ClientFinishedSessionStatusQuery | Unknown"
+if TYPE_CHECKING:
+    SessionStatusQuery: TypeAlias = (
+        ActiveSessionStatusQuery
+        | CancelledSessionStatusQuery
+        | FailedSessionStatusQuery
+        | ClientFinishedSessionStatusQuery
+        | Unknown
+    )
 _M = TypeVar("_M", bound=Model)
 
 
@@ -37,6 +44,14 @@ def _codec() -> Choice:
             ClientFinishedSessionStatusQuery,
         )
     )
+
+
+def __getattr__(name: str) -> Any:
+    # The union itself, made when it is first read: its members load with it.
+    if name != "SessionStatusQuery":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = Union[(*_codec().models, Unknown)]
+    return value
 
 
 @overload

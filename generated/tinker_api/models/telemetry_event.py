@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
 from ..base import Model
 from ..codec import Choice
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["TelemetryEvent", "parse_telemetry_event"]
 
-TelemetryEvent: TypeAlias = (
-    "SessionStartEvent | SessionEndEvent | UnhandledExceptionEvent | GenericEvent | Unknown"
-)
+if TYPE_CHECKING:
+    TelemetryEvent: TypeAlias = (
+        SessionStartEvent | SessionEndEvent | UnhandledExceptionEvent | GenericEvent | Unknown
+    )
 _M = TypeVar("_M", bound=Model)
 
 
@@ -39,6 +40,14 @@ def _codec() -> Choice:
             GenericEvent,
         )
     )
+
+
+def __getattr__(name: str) -> Any:
+    # The union itself, made when it is first read: its members load with it.
+    if name != "TelemetryEvent":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = Union[(*_codec().models, Unknown)]
+    return value
 
 
 @overload
