@@ -347,7 +347,7 @@ class Run:
         self._closed = True
         if self._training is not None:
             try:
-                self.journal.end(status)
+                self.journal.note("end", status=status)
             except JournalError as error:  # the session must be ended all the same
                 log.warning("%s", error)
         if not self._owned:

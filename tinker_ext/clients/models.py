@@ -8,6 +8,7 @@ import logging
 import os
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit, urlunsplit
 
@@ -254,14 +255,15 @@ async def _begin(
     journal = workspace.journal
     if journal is None:
         return
-    journal.began(
-        session_id=await workspace.session.ensure(),
-        model_id=client.model_id,
+    journal.note(
+        "model",
+        session=await workspace.session.ensure(),
+        model=client.model_id,
         number=client.model_seq_id,
-        first_seq_id=client.queue.next_seq_id,
+        seq=client.queue.next_seq_id,
         step=step,
-        base_url=_public(workspace.server.base_url),
-        notes=notes or {},
+        url=_public(workspace.server.base_url),
+        notes=dict(notes or {}),
     )
     client.queue.record(Recorder(workspace.server, journal), client.queue.next_seq_id)
     workspace.followed = client.queue
@@ -297,7 +299,8 @@ async def keep_state(workspace: Workspace, training: TrainingClient, name: str) 
     # Calls of the user after the last step are made again by a process that repeats this one, so
     # they stay in the journal.
     if journal.state.names == [name]:
-        await workspace.runtime.offload(OFFLOAD_BYTES, journal.saved, training.queue.next_seq_id)
+        saved = partial(journal.note, "saved", seq=training.queue.next_seq_id)
+        await workspace.runtime.offload(OFFLOAD_BYTES, saved)
 
 
 def _public(url: str) -> str:
@@ -380,7 +383,7 @@ async def _attach(workspace: Workspace, recorded: Recorder, model: TrainedModel)
     state = journal.state
     workspace.session.adopt(model.session_id, _BLOCK * state.attached)
     await workspace.session.ensure()  # from now on it gets heartbeats, and an end
-    journal.attached()
+    journal.note("attach")
     client = TrainingClient(workspace, model.number, model.model_id)
     client.queue.record(recorded, state.next_seq_id)
     workspace.followed = client.queue

@@ -114,7 +114,6 @@ class QueuedCall:
     entry: Entry
     makers: Sequence[MakePayload] | None = None
     combine: Callable[[list[Any]], Any] | None = None
-    dropped: bool = False
     result: LightFuture[Any] = attrs.field(factory=LightFuture)
     requests: list[NumberedRequest] = attrs.field(factory=list)
     values: list[Any] = attrs.field(factory=list)
@@ -441,7 +440,6 @@ class TrainingQueue:
 
     def drop(self, call: QueuedCall) -> None:
         """Give a reserved place up, before it was armed."""
-        call.dropped = True
         call.result.cancel()
         self.server.runtime.call(self._wake, call)
 

@@ -17,101 +17,6 @@ from tinker_ext import forks
 from tinker_ext._version import __version__
 from tinker_ext.errors import TinkerError
 
-_TEXT_OR_NULL: Final[Any] = str | None
-_FROM_STATE: Final = {"state": str, "base_model?": _TEXT_OR_NULL, "with_optimizer?": bool}
-_NEW: Final = {
-    "base_model": str,
-    "rank": int,
-    "seed?": int | None,
-    "train_mlp?": bool,
-    "train_attn?": bool,
-    "train_unembed?": bool,
-    "optimizer?": dict | None,
-}
-_MODEL: Final = {
-    "session_id": str,
-    "model_id": str,
-    "number": int,
-    "first_seq_id?": int,
-    "base_url?": str,
-}
-_CHECKPOINT: Final = {"path": str, "next_step": int, "notes?": dict}
-
-_KINDS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "plan": {"plan": "plan"},
-    "model": {
-        "session": str,
-        "model": str,
-        "number": int,
-        "seq": int,
-        "step": int,
-        "url?": str,
-        "notes?": dict,
-    },
-    "leave": {"op": str, "seq": int, "digest": str, "name?": _TEXT_OR_NULL, "wire?": _TEXT_OR_NULL},
-    "take": {"seq": int, "request_id": str},
-    "done": {"seq": int, "value?": dict | None},
-    "void": {"seq": int},
-    "step": {"step": int, "seq": int, "notes?": dict},
-    "saved": {"seq": int},
-    "end": {"status": str},
-    "state": {
-        "plan?": ("plan", None),
-        "life?": (_MODEL, None),
-        "attached?": int,
-        "next_step?": int,
-        "next_seq_id?": int,
-        "notes?": dict,
-        "checkpoints?": [_CHECKPOINT],
-        "gradients?": bool,
-        "ended?": _TEXT_OR_NULL,
-        "wire?": _TEXT_OR_NULL,
-    },
-}
-"""The fields of each kind of record: a type, the fields of an object, a list of one, or several
-that may stand there; a name that ends in ? may be missing."""
-
-
-def problem(record: Mapping[str, Any]) -> str | None:
-    """Say what is wrong with a record.
-
-    Returns:
-        The fault, or None. Kinds and fields that are not known are right: a later writer of the
-        same version may add some.
-    """
-    kind = record.get("t")
-    fields = _KINDS.get(kind) if isinstance(kind, str) else None
-    fault = None if fields is None else _fault(record, fields)
-    return None if fault is None else f"a record of kind {kind!r} without a usable {fault!r}"
-
-
-def _fault(value: Mapping[str, Any], fields: Mapping[str, Any]) -> str | None:
-    for named, form in fields.items():
-        name = named.rstrip("?")
-        if name in value:
-            if not _fits(value[name], form):
-                return name
-        elif name == named:
-            return name
-    return None
-
-
-def _fits(value: Any, form: Any) -> bool:
-    if form is None:
-        return value is None
-    if isinstance(form, tuple):
-        return any(_fits(value, each) for each in form)
-    if isinstance(form, list):
-        return isinstance(value, list) and all(_fits(each, form[0]) for each in value)
-    if form == "plan":
-        from_state = isinstance(value, dict) and value.get("state") is not None
-        form = _FROM_STATE if from_state else _NEW
-    if isinstance(form, dict):
-        return isinstance(value, dict) and _fault(value, form) is None
-    # True is 1 to Python, and not a number in a journal.
-    return isinstance(value, form) and (form is bool or not isinstance(value, bool))
-
-
 FORMAT: Final = "tinker-ext run journal"
 VERSION: Final = 1
 
@@ -134,13 +39,20 @@ class JournalFile:
         path: The file; it is made when it does not exist.
         repair: Cut off a last line that was not written to its end. The uncut file is kept
             beside it, with ``.torn`` (``.torn-2``, …) at the end of its name.
+        problem: Says what is wrong with a record; None when it is right.
 
     Raises:
         JournalError: The file cannot be opened or made, is not a journal, is damaged, comes from a
             newer version, or another process is using it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, repair: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        repair: bool = False,
+        problem: Callable[[Mapping[str, Any]], str | None] = lambda _: None,
+    ) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise JournalError(f"A journal needs the path of its file, not {path!r}.")
         self.path = Path(path)
@@ -156,7 +68,7 @@ class JournalFile:
             # file is replaced later.
             self._real = Path(os.path.realpath(self.path))
             self._fd = self._open()
-            self.records = self._read(repair)
+            self.records = self._read(repair, problem)
         except (OSError, ValueError) as error:
             self.close()
             raise self._unusable("opened", error) from error
@@ -290,7 +202,9 @@ class JournalFile:
                 os.link(draft, self._real)
         _sync_folder(self._real.parent)
 
-    def _read(self, repair: bool) -> list[dict[str, Any]]:
+    def _read(
+        self, repair: bool, problem: Callable[[Mapping[str, Any]], str | None]
+    ) -> list[dict[str, Any]]:
         assert self._fd is not None
         with open(self._fd, "rb", closefd=False) as file:
             content = file.read()

@@ -1,16 +1,21 @@
-"""`Journal`: the file and what it amounts to, kept together while a run writes to it."""
+"""`Journal`: the records of a run, what they amount to, and the file that keeps them."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import logging
 import os
-from collections.abc import Mapping
-from typing import Any, Final
+import types
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
 from tinker_ext import forks
 from tinker_ext.journal.file import JournalError, JournalFile
+
+log = logging.getLogger("tinker_ext")
 
 CHANGING: Final = frozenset({"forward_backward", "optim_step", "load_weights"})
 """Operations after which a checkpoint no longer shows the model as it is."""
@@ -20,6 +25,32 @@ FILLER: Final = "filler"
 
 KEPT_CHECKPOINTS: Final = 20
 """How many a run may go back to; older ones would only make the journal long."""
+
+
+@attrs.frozen
+class FromState:
+    """A model made from a saved state, as a plan has it."""
+
+    state: str
+    base_model: str | None = None
+    with_optimizer: bool = True
+
+
+@attrs.frozen
+class FromScratch:
+    """A new model, as a plan has it."""
+
+    base_model: str
+    rank: int
+    seed: int | None = None
+    train_mlp: bool = True
+    train_attn: bool = True
+    train_unembed: bool = True
+    optimizer: dict[str, Any] | None = None
+
+
+Plan = Annotated[Mapping[str, Any], FromState, FromScratch]
+"""How a model is made, as JSON of one of these forms."""
 
 
 @attrs.frozen
@@ -81,7 +112,7 @@ class State:
         wire: Form of the last training body.
     """
 
-    plan: Mapping[str, Any] | None = None
+    plan: Plan | None = None
     model: TrainedModel | None = None
     attached: int = 0
     next_step: int = 0
@@ -114,11 +145,10 @@ class State:
         """Whether gradients wait for an update; a checkpoint would lose them."""
         return self._sum()[1]
 
-    def apply(self, record: Mapping[str, Any]) -> None:
-        """Take one record in; kinds that are not known are of no consequence."""
-        change = getattr(self, f"_on_{record.get('t')}", None)
-        if change is not None:
-            change(record)
+    @classmethod
+    def on(cls, kind: object) -> Callable[..., None] | None:
+        """What takes in records of a kind; None for one that is not known."""
+        return getattr(cls, f"_on_{kind}", None)
 
     def to_record(self) -> dict[str, Any]:
         """Everything there is to know between two steps, as one record."""
@@ -126,80 +156,102 @@ class State:
         del fields["requests"]
         return {"t": "state", "life": fields.pop("model"), **fields}
 
-    def _on_state(self, record: Mapping[str, Any]) -> None:
-        model = record.get("life", self.model)
-        known = isinstance(model, Mapping)
-        self.model = TrainedModel(**_known(TrainedModel, model)) if known else model
-        for name, value in _known(State, record).items():
-            if name == "checkpoints":
-                self.checkpoints = [Checkpoint(**_known(Checkpoint, each)) for each in value]
-            else:
-                setattr(self, name, value)
-        self.requests = {}
+    # -- records: a parameter is a key in the file, one with a default may be missing there ----
 
-    def _on_plan(self, record: Mapping[str, Any]) -> None:
-        self.plan = record["plan"]
+    def _on_state(
+        self,
+        life: Annotated[Mapping[str, Any], TrainedModel] | None = None,
+        plan: Plan | None = None,
+        attached: int = 0,
+        next_step: int = 0,
+        next_seq_id: int = 1,
+        notes: Mapping[str, Any] | None = None,
+        checkpoints: list[Annotated[Mapping[str, Any], Checkpoint]] | None = None,
+        gradients: bool = False,
+        ended: str | None = None,
+        wire: str | None = None,
+    ) -> None:
+        """Everything there was to know between two steps."""
+        self.model = None if life is None else TrainedModel(**_known(life, TrainedModel))
+        self.checkpoints = [Checkpoint(**_known(each, Checkpoint)) for each in checkpoints or ()]
+        self.plan, self.attached, self.notes = plan, attached, notes or {}
+        self.next_step, self.next_seq_id, self.requests = next_step, next_seq_id, {}
+        self.gradients, self.ended, self.wire = gradients, ended, wire
 
-    def _on_model(self, record: Mapping[str, Any]) -> None:
-        self.model = TrainedModel(
-            record["session"],
-            record["model"],
-            record["number"],
-            record["seq"],
-            record.get("url", ""),
-        )
-        self.attached = 1
-        self.next_seq_id = self.model.first_seq_id
-        self.next_step = record["step"]
-        self.notes = record.get("notes", {})
-        self.requests = {}
-        self.gradients = False
-        self.ended = None
+    def _on_plan(self, plan: Plan) -> None:
+        """How the model is made, before it is."""
+        self.plan = plan
+
+    def _on_model(
+        self,
+        session: str,
+        model: str,
+        number: int,
+        seq: int,
+        step: int,
+        url: str = "",
+        notes: Mapping[str, Any] | None = None,
+    ) -> None:
+        """The model that is trained from a step on."""
+        self.model = TrainedModel(session, model, number, seq, url)
+        self.attached, self.ended = 1, None
+        self.next_step, self.next_seq_id, self.notes = step, seq, notes or {}
+        self.requests, self.gradients = {}, False
         # Steps after this one are done again, so what was saved there is of another model.
-        self.checkpoints = [c for c in self.checkpoints if c.next_step <= self.next_step]
+        self.checkpoints = [c for c in self.checkpoints if c.next_step <= step]
 
-    def _on_attach(self, record: Mapping[str, Any]) -> None:
+    def _on_attach(self) -> None:
+        """Another process goes on with the model."""
         self.attached += 1
         self.ended = None
 
-    def _on_leave(self, record: Mapping[str, Any]) -> None:
-        name = record.get("name")
-        self.requests[record["seq"]] = RecordedRequest(record["op"], record["digest"], name)
-        self.wire = record.get("wire", self.wire)
+    def _on_leave(
+        self, op: str, seq: int, digest: str, name: str | None = None, wire: str | None = None
+    ) -> None:
+        """A request is about to be sent."""
+        self.requests[seq] = RecordedRequest(op, digest, name)
+        self.wire = wire or self.wire
         if name is not None and self.model is not None:
             # From now on the server may hold other weights under this name.
             path = f"{self.model.model_id}/weights/{name}"
             self.checkpoints = [c for c in self.checkpoints if not c.path.endswith(path)]
 
-    def _on_take(self, record: Mapping[str, Any]) -> None:
-        if record["seq"] in self.requests:
-            self.requests[record["seq"]].request_id = record["request_id"]
+    def _on_take(self, seq: int, request_id: str) -> None:
+        """The server has taken a request."""
+        if seq in self.requests:
+            self.requests[seq].request_id = request_id
 
-    def _on_done(self, record: Mapping[str, Any]) -> None:
-        if record["seq"] in self.requests:
-            request = self.requests[record["seq"]]
-            request.done = True
-            request.value = record.get("value")
+    def _on_done(self, seq: int, value: Mapping[str, Any] | None = None) -> None:
+        """The result of a request was seen."""
+        if seq in self.requests:
+            self.requests[seq].done = True
+            self.requests[seq].value = value
 
-    def _on_void(self, record: Mapping[str, Any]) -> None:
-        self.requests.pop(record["seq"], None)
+    def _on_void(self, seq: int) -> None:
+        """A request was refused and had no effect."""
+        self.requests.pop(seq, None)
 
-    def _on_step(self, record: Mapping[str, Any]) -> None:
-        self.next_step = record["step"] + 1
-        self.next_seq_id = record["seq"]
-        self.notes = record.get("notes", {})
-        self._settle()
+    def _on_step(self, step: int, seq: int, notes: Mapping[str, Any] | None = None) -> None:
+        """A step is complete; the next request gets the number `seq`."""
+        self.next_step, self.notes = step + 1, notes or {}
+        self._on_saved(seq)
 
-    def _on_saved(self, record: Mapping[str, Any]) -> None:
-        self.next_seq_id = record["seq"]
-        self._settle()
+    def _on_saved(self, seq: int) -> None:
+        """Requests since the last step are settled; the next one gets the number `seq`."""
+        saved, gradients = self._sum()
+        self._keep(saved)
+        self.next_seq_id, self.requests, self.gradients = seq, {}, gradients
 
-    def _settle(self) -> None:
-        """Take in what the requests since the last step amount to, and forget them."""
-        saved, self.gradients = self._sum()
-        if saved is not None:
-            self._keep(saved)
-        self.requests = {}
+    def _on_end(self, status: str) -> None:
+        """The run was closed."""
+        self.ended = status
+        if status == "success":
+            self._keep(self._sum()[0])
+
+    def _keep(self, path: str | None) -> None:
+        if path is not None:
+            self.checkpoints.append(Checkpoint(path, self.next_step, self.notes))
+            del self.checkpoints[:-KEPT_CHECKPOINTS]
 
     def _sum(self) -> tuple[str | None, bool]:
         """What the requests since the last step amount to.
@@ -216,35 +268,57 @@ class State:
                 saved = str(request.value.get("path") or "") or None
         return saved, gradients
 
-    def _keep(self, path: str) -> None:
-        self.checkpoints.append(Checkpoint(path, self.next_step, self.notes))
-        del self.checkpoints[:-KEPT_CHECKPOINTS]
 
-    def _on_end(self, record: Mapping[str, Any]) -> None:
-        self.ended = record["status"]
-        saved, _ = self._sum() if self.ended == "success" else (None, False)
-        if saved is not None:
-            self._keep(saved)
+def problem(record: Mapping[str, Any]) -> str | None:
+    """Say what is wrong with a record.
 
-
-def _known(cls: type[attrs.AttrsInstance], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that a class has; a later writer of the same version may add others."""
-    names = {field.name for field in attrs.fields(cls)} - {"model", "requests"}
-    return {name: value for name, value in fields.items() if name in names}
+    Returns:
+        The fault, or None. Kinds and fields that are not known are right: a later writer of the
+        same version may add some.
+    """
+    change = State.on(record.get("t"))
+    fault = None if change is None else _fault(record, change)
+    return None if fault is None else f"a record of kind {record['t']!r} without a usable {fault!r}"
 
 
-log = logging.getLogger("tinker_ext")
+@functools.cache
+def _forms(described: Callable[..., Any]) -> Mapping[str, tuple[Any, bool]]:
+    """The fields that a function or class takes: their types, and whether they must be there."""
+    hints = get_type_hints(described, include_extras=True)
+    return {
+        parameter.name: (hints[parameter.name], parameter.default is parameter.empty)
+        for parameter in inspect.signature(described).parameters.values()
+        if parameter.name != "self"
+    }
 
-_MADE_BY = (
-    "base_model",
-    "rank",
-    "seed",
-    "train_mlp",
-    "train_attn",
-    "train_unembed",
-    "optimizer",
-    "state",
-)
+
+def _fault(fields: Mapping[str, Any], described: Callable[..., Any]) -> str | None:
+    for name, (form, needed) in _forms(described).items():
+        if not _fits(fields[name], form) if name in fields else needed:
+            return name
+    return None
+
+
+def _fits(value: Any, form: Any) -> bool:
+    origin = get_origin(form) or form
+    if origin is Annotated:
+        return any(_fits(value, each) for each in form.__metadata__)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, each) for each in get_args(form))
+    if attrs.has(origin):
+        return isinstance(value, dict) and _fault(value, origin) is None
+    if origin is list:
+        return isinstance(value, list) and all(_fits(each, get_args(form)[0]) for each in value)
+    # True is 1 to Python, and not a number in a journal.
+    return isinstance(value, origin) and (origin is bool or not isinstance(value, bool))
+
+
+def _known(fields: Mapping[str, Any], described: Callable[..., Any]) -> dict[str, Any]:
+    """The fields that are known; a later writer of the same version may add others."""
+    return {name: fields[name] for name in _forms(described) if name in fields}
+
+
+_MADE_BY = (*(field.name for field in attrs.fields(FromScratch)), "state")
 _UNLESS_GIVEN = {"optimizer": {"type": "adamw"}}
 """What a server takes where a plan has None, so that spelling it out makes no other run."""
 
@@ -264,21 +338,26 @@ class Journal:
     """A longer file is replaced by its sum at the end of a step."""
 
     def __init__(self, path: str | os.PathLike[str], *, repair: bool = False) -> None:
-        self.file = JournalFile(path, repair=repair)
+        self.file = JournalFile(path, repair=repair, problem=problem)
         self.state = State()
         self._lock = forks.reentrant_lock()
         for record in self.file.records:
-            self.state.apply(record)
+            self._apply(record)
 
     def __repr__(self) -> str:
         return f"Journal({str(self.file.path)!r})"
 
-    def _note(self, record: dict[str, Any]) -> None:
+    def _apply(self, record: Mapping[str, Any]) -> None:
+        change = State.on(record.get("t"))
+        if change is not None:  # a kind that is not known is of no consequence
+            change(self.state, **_known(record, change))
+
+    def note(self, kind: str, **fields: Any) -> None:
+        """Write a record, and take it in when it is on disk; a field that is None is left out."""
+        record = {"t": kind, **{k: v for k, v in fields.items() if v is not None}}
         with self._lock:
             self.file.append(record)
-            self.state.apply(record)
-
-    # -- the model -------------------------------------------------------------------------
+            self._apply(record)
 
     def plan(self, plan: Mapping[str, Any]) -> None:
         """Note how the model is made, before it is.
@@ -288,7 +367,7 @@ class Journal:
         """
         self.check({name: plan.get(name) for name in _MADE_BY})
         if self.state.plan != plan:
-            self._note({"t": "plan", "plan": dict(plan)})
+            self.note("plan", plan=dict(plan))
 
     def check(self, settings: Mapping[str, Any]) -> None:
         """Refuse to go on with a model that was made with other settings.
@@ -307,103 +386,55 @@ class Journal:
                     "or another journal."
                 )
 
-    def began(
-        self,
-        *,
-        session_id: str,
-        model_id: str,
-        number: int,
-        first_seq_id: int,
-        step: int,
-        base_url: str,
-        notes: Mapping[str, Any],
-    ) -> None:
-        """Note the model that is trained from `step` on."""
-        self._note(
-            {
-                "t": "model",
-                "session": session_id,
-                "model": model_id,
-                "number": number,
-                "seq": first_seq_id,
-                "step": step,
-                "url": base_url,
-                "notes": dict(notes),
-            }
-        )
-
-    def attached(self) -> None:
-        """Note that this process goes on with the model of an earlier one."""
-        self._note({"t": "attach"})
-
-    # -- requests --------------------------------------------------------------------------
-
     def leaving(
-        self, operation: str, seq_id: int, digest: str, *, name: str | None, wire: str | None
-    ) -> RecordedRequest | None:
+        self,
+        op: str,
+        seq: int,
+        digest: str,
+        *,
+        name: str | None = None,
+        wire: str | None = None,
+        again: bool = False,
+    ) -> str | None:
         """Note that a request is about to be sent.
 
+        Args:
+            op: Its operation.
+            seq: Its number.
+            digest: Fingerprint of its body.
+            name: Name of a checkpoint to save.
+            wire: Form of its body.
+            again: Whether it replaces what was sent under this number.
+
         Returns:
-            What is known about it when an earlier process sent it and saw it accepted; then it
-            must not be sent.
+            Its request id when an earlier process saw it accepted; then it must not be sent.
 
         Raises:
             JournalError: An earlier process sent something else under this number.
         """
         with self._lock:
-            known = self.state.requests.get(seq_id)
-            if known is not None:
-                if (known.operation, known.digest) != (operation, digest):
-                    raise JournalError(
-                        f"Step {self.state.next_step} is not repeated as it was: seq_id {seq_id} "
-                        f"was {known.operation} before the crash, and is {operation} now"
-                        f"{'' if known.operation != operation else ' with other data'}. Nothing "
-                        "was sent. Make the steps depend on the step number (and notes) alone, or "
-                        "resume with reattach=False to go back to the last checkpoint."
-                    )
-                return known if known.request_id is not None else None
-            self.send_again(operation, seq_id, digest, name=name, wire=wire)
-            return None
-
-    def send_again(
-        self, operation: str, seq_id: int, digest: str, *, name: str | None, wire: str | None
-    ) -> None:
-        """Note the request under this number, whatever was there."""
-        more = {key: text for key, text in (("name", name), ("wire", wire)) if text is not None}
-        self._note({"t": "leave", "op": operation, "seq": seq_id, "digest": digest, **more})
-
-    def accepted(self, seq_id: int, request_id: str) -> None:
-        """Note that the server has taken a request."""
-        self._note({"t": "take", "seq": seq_id, "request_id": request_id})
-
-    def done(self, seq_id: int, value: Mapping[str, Any] | None) -> None:
-        """Note that the result of a request was seen."""
-        more = {} if value is None else {"value": dict(value)}
-        self._note({"t": "done", "seq": seq_id, **more})
-
-    def void(self, seq_id: int) -> None:
-        """Note that a request was refused and had no effect."""
-        if seq_id in self.state.requests:
-            self._note({"t": "void", "seq": seq_id})
-
-    # -- steps -----------------------------------------------------------------------------
+            known = self.state.requests.get(seq)
+            if known is None or again:
+                self.note("leave", op=op, seq=seq, digest=digest, name=name, wire=wire)
+                return None
+            if (known.operation, known.digest) != (op, digest):
+                raise JournalError(
+                    f"Step {self.state.next_step} is not repeated as it was: seq_id {seq} was "
+                    f"{known.operation} before the crash, and is {op} now"
+                    f"{'' if known.operation != op else ' with other data'}. Nothing was sent. "
+                    "Make the steps depend on the step number (and notes) alone, or resume with "
+                    "reattach=False to go back to the last checkpoint."
+                )
+            return known.request_id
 
     def step_done(self, step: int, next_seq_id: int, notes: Mapping[str, Any]) -> None:
         """Note that a step is complete; the next request gets `next_seq_id`."""
-        self._note({"t": "step", "step": step, "seq": next_seq_id, "notes": dict(notes)})
+        self.note("step", step=step, seq=next_seq_id, notes=dict(notes))
         if self.file.size > self.long_bytes:
             try:
                 self.file.rewrite(self.state.to_record())
             except JournalError as error:  # then it stays long
                 log.warning("%s", error)
-
-    def saved(self, next_seq_id: int) -> None:
-        """Note that all requests since the last step were saves; the next gets `next_seq_id`."""
-        self._note({"t": "saved", "seq": next_seq_id})
-
-    def end(self, status: str) -> None:
-        """Note why the run is closed."""
-        self._note({"t": "end", "status": status})
 
     def close(self) -> None:
         """Give the file back."""

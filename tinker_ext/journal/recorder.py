@@ -14,7 +14,6 @@ import orjson
 from tinker_api.operations import OPERATIONS, Operation
 
 from tinker_ext._wire import results
-from tinker_ext._wire.payload import Payload
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry
 from tinker_ext.core.loop import OFFLOAD_BYTES
@@ -58,28 +57,27 @@ class Recorder:
         Returns:
             Its request id when an earlier process saw it accepted: then it is not sent.
         """
-        assert request.payload is not None
         if request.seq_id not in self.journal.state.requests:
             self._new.add(request.seq_id)
         again = again or request.call is None  # a filler replaces what was refused there
-        note: Callable[..., Any] = self.journal.send_again if again else self.journal.leaving
-        name = FILLER if request.call is None else request.operation
         if self._broken is not None:
             raise self._broken
         try:
-            known = await self._beside(_note_leaving, note, name, request.seq_id, request.payload)
+            known: str | None = await self._beside(
+                lambda: self.journal.leaving(**as_recorded(request), again=again)
+            )
+            return known
         except JournalError as error:
             # What comes after a request that was not sent must not be sent either: the journal
             # could not tell a later process what happened.
             self._broken = error
             raise
-        return None if known is None else known.request_id
 
     async def accepted(self, request: NumberedRequest, request_id: str) -> None:
         """Record that the server has a request."""
         known = self.journal.state.requests.get(request.seq_id)
         if known is None or known.request_id is None:
-            await self._afterwards(self.journal.accepted, request.seq_id, request_id)
+            await self._afterwards("take", seq=request.seq_id, request_id=request_id)
 
     async def result(
         self, request: NumberedRequest, op: Operation[Any, Any], wait: Callable[[], Awaitable[Any]]
@@ -89,7 +87,7 @@ class Recorder:
         if known is not NOTHING:
             return known
         value = await wait()
-        await self._afterwards(self.journal.done, request.seq_id, _small(op, value))
+        await self._afterwards("done", seq=request.seq_id, value=_small(op, value))
         return value
 
     def is_filled(self, seq_id: int) -> bool:
@@ -101,9 +99,9 @@ class Recorder:
         """Record that a request had no effect."""
         # What an earlier process sent under this number stays in doubt. Written here and now,
         # since the number is used again at once.
-        if request.seq_id in self._new:
+        if request.seq_id in self._new and request.seq_id in self.journal.state.requests:
             try:
-                self.journal.void(request.seq_id)
+                self.journal.note("void", seq=request.seq_id)
             except JournalError as error:
                 log.warning("%s", error)
 
@@ -115,15 +113,15 @@ class Recorder:
             return NOTHING
         return results.read_json(op, dict(known.value))
 
-    async def _afterwards(self, fn: Callable[..., Any], *args: Any) -> None:
+    async def _afterwards(self, kind: str, **fields: Any) -> None:
         """Record what has happened; without that line it is in doubt after a crash."""
         try:
-            await self._beside(fn, *args)
+            await self._beside(lambda: self.journal.note(kind, **fields))
         except JournalError as error:
             log.warning("%s", error)
 
-    async def _beside(self, fn: Callable[..., Any], *args: Any) -> Any:
-        return await self._server.runtime.offload(OFFLOAD_BYTES, fn, *args)
+    async def _beside(self, fn: Callable[[], Any]) -> Any:
+        return await self._server.runtime.offload(OFFLOAD_BYTES, fn)
 
     # -- the end of a step -----------------------------------------------------------------
 
@@ -136,7 +134,7 @@ class Recorder:
         self._live.discard(result)
         if not result.cancelled():
             self._failed = self._failed or result.exception(0)
-        elif not call.dropped and call.entry.operation in CHANGING:
+        elif call.makers is not None and call.entry.operation in CHANGING:
             self._cancelled.append(call)
 
     async def settle(self) -> None:
@@ -196,9 +194,10 @@ async def _ends(result: LightFuture[Any]) -> None:
         return
 
 
-def _note_leaving(
-    note: Callable[..., Any], operation_name: str, seq_id: int, payload: Payload
-) -> Any:
+def as_recorded(request: NumberedRequest) -> dict[str, Any]:
+    """What a journal has of a request: a fingerprint of its body, and the name that it saves."""
+    payload = request.payload
+    assert payload is not None
     head, name = payload.head, None
     if payload.operation == "save_weights_for_sampler":
         body = orjson.loads(head)
@@ -207,9 +206,10 @@ def _note_leaving(
         head = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
     elif payload.operation == "save_weights":
         name = orjson.loads(head).get("path")
+    operation = FILLER if request.call is None else request.operation
     digest = hashlib.blake2b(head, digest_size=16).hexdigest()
     wire = None if payload.wire is None else payload.wire.value
-    return note(operation_name, seq_id, digest, name=name, wire=wire)
+    return {"op": operation, "seq": request.seq_id, "digest": digest, "name": name, "wire": wire}
 
 
 def _small(op: Operation[Any, Any], value: Any) -> Any:

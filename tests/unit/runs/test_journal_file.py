@@ -155,7 +155,7 @@ def test_a_closed_journal_says_so(path):
     journal.close()
     journal.close()
     with pytest.raises(JournalError, match="closed"):
-        journal.attached()
+        journal.note("attach")
 
 
 # -- files that cannot be written --------------------------------------------------------------

@@ -2,57 +2,51 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import orjson
 import pytest
 
 from tinker_ext._wire.payload import Payload
 from tinker_ext.journal import Journal, JournalError
-from tinker_ext.journal.recorder import _note_leaving
+from tinker_ext.journal.recorder import as_recorded
 
 
-def noted(operation, body, wire=None):
-    seen = {}
-
-    def note(operation_name, seq_id, digest, **more):
-        seen.update(operation=operation_name, seq_id=seq_id, digest=digest, more=more)
-        return "known"
-
+def recorded(operation, body, wire=None):
     written = orjson.dumps(body)
     payload = Payload(operation, [written], lambda parts, seq_id: parts, len(written), wire=wire)
-    assert _note_leaving(note, operation, 7, payload) == "known"
-    assert (seen["operation"], seen["seq_id"]) == (operation, 7)
-    return seen
+    request = SimpleNamespace(call=object(), operation=operation, seq_id=7, payload=payload)
+    record = as_recorded(request)
+    assert (record["op"], record["seq"]) == (operation, 7)
+    return record
 
 
 def test_a_sampler_of_a_repeated_step_may_have_another_number_of_the_session():
     """M20: the session has gone on counting; everything else must be as it was."""
     body = {"path": "p", "model_id": "m", "seq_id": 3}
-    first = noted("save_weights_for_sampler", body | {"sampling_session_seq_id": 1})
-    assert noted("save_weights_for_sampler", body | {"sampling_session_seq_id": 2}) == first
-    assert noted("save_weights_for_sampler", body) == first
-    assert noted("save_weights_for_sampler", dict(reversed(body.items()))) == first
-    other = noted("save_weights_for_sampler", body | {"path": "q"})
+    first = recorded("save_weights_for_sampler", body | {"sampling_session_seq_id": 1})
+    assert recorded("save_weights_for_sampler", body | {"sampling_session_seq_id": 2}) == first
+    assert recorded("save_weights_for_sampler", body) == first
+    assert recorded("save_weights_for_sampler", dict(reversed(body.items()))) == first
+    other = recorded("save_weights_for_sampler", body | {"path": "q"})
     assert other["digest"] != first["digest"]
 
 
 @pytest.mark.parametrize("operation", ["save_weights", "optim_step", "forward_backward"])
 def test_other_bodies_are_compared_byte_by_byte(operation):
     """M20: a step that is not repeated as it was is refused; a save is known by its name."""
-    first = noted(operation, {"path": "p", "sampling_session_seq_id": 1})
-    again = noted(operation, {"path": "p", "sampling_session_seq_id": 2})
+    first = recorded(operation, {"path": "p", "sampling_session_seq_id": 1})
+    again = recorded(operation, {"path": "p", "sampling_session_seq_id": 2})
     assert first["digest"] != again["digest"]
-    assert first["more"]["name"] == ("p" if operation == "save_weights" else None)
-    assert first["more"]["wire"] is None
+    assert first["name"] == ("p" if operation == "save_weights" else None)
+    assert first["wire"] is None
 
 
 def test_a_journal_that_cannot_be_rewritten_stays_long_and_a_mistake_is_shown(tmp_path, caplog):
     """M20: a full disk is reported and the run goes on; an error of ours is not taken for one."""
     journal = Journal(tmp_path / "j")
     journal.plan({"base_model": "m", "rank": 4, "seed": 1})
-    journal.began(
-        session_id="s", model_id="s:train:0", number=0, first_seq_id=1, step=0,
-        base_url="http://x", notes={},
-    )  # fmt: skip
+    journal.note("model", session="s", model="s:train:0", number=0, seq=1, step=0)
     journal.long_bytes = 0
     raised = JournalError("the disk is full")
 

@@ -14,23 +14,15 @@ PLAN = {"base_model": "m", "rank": 4, "seed": 1}
 def journal(tmp_path):
     journal = Journal(tmp_path / "j")
     journal.plan(PLAN)
-    journal.began(
-        session_id="s",
-        model_id=MODEL,
-        number=0,
-        first_seq_id=1,
-        step=0,
-        base_url="http://x",
-        notes={},
-    )
+    journal.note("model", session="s", model=MODEL, number=0, seq=1, step=0, url="http://x")
     yield journal
     journal.close()
 
 
 def do(journal, seq, operation, value=None, name=None):
     journal.leaving(operation, seq, f"d{seq}", name=name, wire="json")
-    journal.accepted(seq, f"r{seq}")
-    journal.done(seq, value)
+    journal.note("take", seq=seq, request_id=f"r{seq}")
+    journal.note("done", seq=seq, value=value)
 
 
 def save(journal, seq, name):
@@ -44,7 +36,7 @@ def reopened(journal):
 
 def test_doubt_ends_with_the_answer(journal):
     """M20: a request is in doubt from before it leaves until its answer was seen."""
-    journal.leaving("optim_step", 1, "d", name=None, wire=None)
+    journal.leaving("optim_step", 1, "d")
     assert reopened(journal).state.in_doubt == [1]
 
 
@@ -52,22 +44,20 @@ def test_an_accepted_request_is_known_after_a_crash(journal):
     """M20: the same request again gets the id of the first; another body is refused."""
     do(journal, 1, "forward_backward")
     again = reopened(journal)
-    kept = again.leaving("forward_backward", 1, "d1", name=None, wire="json")
-    assert kept is not None
-    assert kept.request_id == "r1"
+    assert again.leaving("forward_backward", 1, "d1", wire="json") == "r1"
     with pytest.raises(JournalError, match="with other data"):
-        again.leaving("forward_backward", 1, "other", name=None, wire="json")
+        again.leaving("forward_backward", 1, "other", wire="json")
     with pytest.raises(JournalError, match="is optim_step now"):
-        again.leaving("optim_step", 1, "d1", name=None, wire="json")
+        again.leaving("optim_step", 1, "d1", wire="json")
     again.close()
 
 
 def test_a_refused_request_frees_its_number(journal):
     """M20: what the server refused is not in doubt, and its number takes another body."""
-    journal.leaving("optim_step", 1, "d", name=None, wire=None)
-    journal.void(1)
+    journal.leaving("optim_step", 1, "d")
+    journal.note("void", seq=1)
     assert journal.state.in_doubt == []
-    assert journal.leaving("forward", 1, "e", name=None, wire=None) is None
+    assert journal.leaving("forward", 1, "e") is None
 
 
 def test_a_step_moves_the_cursor(journal):
@@ -124,7 +114,7 @@ def test_a_name_used_again_replaces_the_checkpoint_at_once(journal):
     """M20: once a save of the same name has left, the old state may be gone."""
     assert steps(journal, "fb opt save=a") == [("a", 1)]
     again = Journal(journal.file.path)
-    again.leaving("save_weights", 9, "d", name="a", wire=None)
+    again.leaving("save_weights", 9, "d", name="a")
     assert again.state.checkpoints == []
     again.close()
 
@@ -133,15 +123,7 @@ def test_a_new_life_forgets_what_was_saved_after_its_start(journal):
     """M20: after going back, later checkpoints of the old model are not mixed in."""
     steps(journal, "fb opt save=a", "fb opt save=b")
     again = Journal(journal.file.path)
-    again.began(
-        session_id="t",
-        model_id="t:train:0",
-        number=0,
-        first_seq_id=2,
-        step=1,
-        base_url="http://x",
-        notes={},
-    )
+    again.note("model", session="t", model="t:train:0", number=0, seq=2, step=1, url="http://x")
     state = reopened(again).state
     assert [c.next_step for c in state.checkpoints] == [1]
     assert (state.next_step, state.next_seq_id) == (1, 2)
