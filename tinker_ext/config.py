@@ -206,7 +206,7 @@ _TEXT = _is_a(str, type(None), allowed="text or None")
 
 def _knob(
     default: Any,
-    env: str,
+    env: str | None = None,
     *,
     read: Callable[[str], Any] = str,
     converter: Callable[[Any], Any] | None = None,
@@ -219,6 +219,15 @@ def _knob(
     )
 
 
+def _name_variables(_: type, fields: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[Any]]:
+    """Where a field states no variable of its own, it is `TINKER_EXT_` and the field's name."""
+    named = []
+    for field in fields:
+        variable = field.metadata["env"] or f"TINKER_EXT_{field.name.upper()}"
+        named.append(field.evolve(metadata={**field.metadata, "env": variable}))
+    return named
+
+
 def _flag(text: str) -> bool:
     word = text.strip().lower()
     if word in _ON or word in _OFF:
@@ -226,14 +235,14 @@ def _flag(text: str) -> bool:
     raise ValueError(f"expected 1/true/yes/on or 0/false/no/off, got {text!r}")
 
 
-def _switch(default: bool | None, env: str) -> Any:
+def _switch(default: bool | None, env: str | None = None) -> Any:
     check = _is_a(bool, allowed="True or False")
     if default is None:
         check = _is_a(bool, type(None), allowed="True, False or None")
     return _knob(default, env, read=_flag, validator=check)
 
 
-def _choice(default: str, env: str, *others: str) -> Any:
+def _choice(default: str, *others: str) -> Any:
     allowed = (default, *others)
 
     def check(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
@@ -242,30 +251,31 @@ def _choice(default: str, env: str, *others: str) -> Any:
                 f"{attribute.name} must be one of {', '.join(allowed)}, not {value!r}."
             )
 
-    return _knob(default, env, read=str.lower, validator=check)
+    return _knob(default, read=str.lower, validator=check)
 
 
-def _seconds(default: float | None, env: str, *, never: bool = False, least: float = 0.0) -> Any:
+def _seconds(default: float, *, never: bool = False, least: float = 0.0) -> Any:
     def read(text: str) -> float | None:
         return None if text.strip().lower() in {"none", "never"} else float(text)
 
-    check = _number(Real, "a number of seconds", optional=never or default is None, least=least)
-    return _knob(default, env, read=read, validator=check)
+    check = _number(Real, "a number of seconds", optional=never, least=least)
+    return _knob(default, read=read, validator=check)
 
 
-def _count(default: int | None, env: str) -> Any:
+def _count(default: int | None) -> Any:
     check = _number(Integral, "a whole number", optional=default is None)
-    return _knob(default, env, read=int, validator=check)
+    return _knob(default, read=int, validator=check)
 
 
 SHORTEST_PERIOD = 0.05
 """Something sent or logged again and again more often than this would be a storm."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, field_transformer=_name_variables)
 class Config:
     """All settings of a client. Times are in seconds, sizes in bytes.
 
+    The variable that sets a field is `TINKER_EXT_` and its name, unless the field states another.
     Frozen; change a copy with `attrs.evolve`. A pickled Config carries no secret: the process
     that unpickles it reads secrets from its own environment.
 
@@ -290,7 +300,7 @@ class Config:
     """Tags of new sessions; separated by commas in the environment."""
     telemetry: bool | None = _switch(None, "TINKER_TELEMETRY")
     """True on, False off, None off unless consent was given for the hosted service."""
-    telemetry_consent: bool = _switch(False, "TINKER_EXT_TELEMETRY_CONSENT")
+    telemetry_consent: bool = _switch(False)
     """Whether the hosted service may be sent telemetry while the switch above is unset."""
     log_level: str | None = _knob(None, "TINKER_LOG", read=str.lower, validator=_TEXT)
     """`debug` or `info`; anything else leaves logging as it is."""
@@ -305,82 +315,75 @@ class Config:
     )
     """Sent as CF-Access-Client-Secret."""
 
-    fleet: str | None = _knob(None, "TINKER_EXT_FLEET", converter=fleet_address, show=False)
+    fleet: str | None = _knob(None, converter=fleet_address, show=False)
     """Folder or `redis://` URL over which processes share limit, back-off and budget; hidden,
     since a URL may contain a password."""
 
-    connect_timeout: float = _seconds(30.0, "TINKER_EXT_CONNECT_TIMEOUT")
+    connect_timeout: float = _seconds(30.0)
     """Time to open a connection."""
-    request_timeout: float = _seconds(60.0, "TINKER_EXT_REQUEST_TIMEOUT")
+    request_timeout: float = _seconds(60.0)
     """Time for one attempt of an ordinary request."""
-    poll_timeout: float = _seconds(45.0, "TINKER_EXT_POLL_TIMEOUT")
+    poll_timeout: float = _seconds(45.0)
     """Time for one long poll; servers are expected to answer after about 30 s."""
-    heartbeat_timeout: float = _seconds(10.0, "TINKER_EXT_HEARTBEAT_TIMEOUT")
+    heartbeat_timeout: float = _seconds(10.0)
     """Time for one heartbeat."""
-    close_timeout: float = _seconds(30.0, "TINKER_EXT_CLOSE_TIMEOUT")
+    close_timeout: float = _seconds(30.0)
     """Time that closing may take."""
-    wait_deadline: float | None = _seconds(86_400.0, "TINKER_EXT_WAIT_DEADLINE", never=True)
+    wait_deadline: float | None = _seconds(86_400.0, never=True)
     """Longest wait for one result when the caller names none; None waits forever."""
-    stall_warning_period: float = _seconds(
-        60.0, "TINKER_EXT_STALL_WARNING_PERIOD", least=SHORTEST_PERIOD
-    )
+    stall_warning_period: float = _seconds(60.0, least=SHORTEST_PERIOD)
     """A wait without news for this long is reported, then again once per period; 0.05 or more."""
-    billing_pause: float = _seconds(3600.0, "TINKER_EXT_BILLING_PAUSE")
+    billing_pause: float = _seconds(3600.0)
     """How long 402 is waited out before it becomes an error, unless `retry_attempts` ends it."""
 
-    heartbeat_interval: float = _seconds(
-        10.0, "TINKER_EXT_HEARTBEAT_INTERVAL", least=SHORTEST_PERIOD
-    )
+    heartbeat_interval: float = _seconds(10.0, least=SHORTEST_PERIOD)
     """Time between heartbeats of a session; 0.05 or more."""
-    heartbeat_warn_after: float = _seconds(120.0, "TINKER_EXT_HEARTBEAT_WARN_AFTER")
+    heartbeat_warn_after: float = _seconds(120.0)
     """Silence of the server after which a warning is logged."""
-    queue_log_period: float = _seconds(60.0, "TINKER_EXT_QUEUE_LOG_PERIOD")
+    queue_log_period: float = _seconds(60.0)
     """At most one line about a waiting queue in this time."""
 
-    retry_attempts: int | None = _count(None, "TINKER_EXT_RETRY_ATTEMPTS")
+    retry_attempts: int | None = _count(None)
     """Most times one request is sent, refusals for now (402, 429) included; None leaves it to
     `retry_window` and `billing_pause`. Polls go on as long as their owner waits."""
-    retry_base: float = _seconds(0.5, "TINKER_EXT_RETRY_BASE")
+    retry_base: float = _seconds(0.5)
     """First step of the exponential back-off; full jitter is applied."""
-    retry_cap: float = _seconds(10.0, "TINKER_EXT_RETRY_CAP")
+    retry_cap: float = _seconds(10.0)
     """Longest back-off step."""
-    retry_after_cap: float = _seconds(60.0, "TINKER_EXT_RETRY_AFTER_CAP")
+    retry_after_cap: float = _seconds(60.0)
     """Longest delay accepted from a server; a longer one is cut to this."""
-    retry_window: float = _seconds(300.0, "TINKER_EXT_RETRY_WINDOW")
+    retry_window: float = _seconds(300.0)
     """No attempt starts later than this after the first one."""
     retry_budget: float = _knob(
-        0.2,
-        "TINKER_EXT_RETRY_BUDGET",
-        read=float,
-        validator=_number(Real, "a number", optional=False),
+        0.2, read=float, validator=_number(Real, "a number", optional=False)
     )
     """Retries earned per successful request, so that an unhealthy server is not hammered."""
 
-    wire: Literal["auto", "json", "proto"] = _choice("auto", "TINKER_EXT_WIRE", "json", "proto")
+    wire: Literal["auto", "json", "proto"] = _choice("auto", "json", "proto")
     """Encoding of training and sampling bodies; `auto` asks the server."""
     seq: Literal["auto", "order", "gap", "dedupe", "strict", "ignore"] = _choice(
-        "auto", "TINKER_EXT_SEQ", "order", "gap", "dedupe", "strict", "ignore"
+        "auto", "order", "gap", "dedupe", "strict", "ignore"
     )
     """What the server does with a repeated seq_id, when you know better than `auto` can find out;
     on `ignore` a training request whose answer was lost is never sent again."""
-    dialect_file: str | None = _knob(None, "TINKER_EXT_DIALECT_FILE", converter=_path)
+    dialect_file: str | None = _knob(None, converter=_path)
     """File that `tinker-ext conform --remember` wrote about this server: its wire, what it does
     with a repeated seq_id, what it lacks. `wire` and `seq` win over it."""
-    chunk_datums: int | None = _count(None, "TINKER_EXT_CHUNK_DATUMS")
+    chunk_datums: int | None = _count(None)
     """Most datums per request; None takes the limit of the server's era."""
-    chunk_size: int | None = _count(None, "TINKER_EXT_CHUNK_SIZE")
+    chunk_size: int | None = _count(None)
     """Largest request in the unit of the era (numbers or bytes); None as above."""
-    train_bytes_in_flight: int = _count(50_000_000, "TINKER_EXT_TRAIN_BYTES_IN_FLIGHT")
+    train_bytes_in_flight: int = _count(50_000_000)
     """Training request bytes on their way at once."""
-    sample_concurrency: int = _count(2000, "TINKER_EXT_SAMPLE_CONCURRENCY")
+    sample_concurrency: int = _count(2000)
     """Samples waited for at once."""
-    poll_connections: int = _count(512, "TINKER_EXT_POLL_CONNECTIONS")
+    poll_connections: int = _count(512)
     """Most connections on which results are waited for, on servers without batched completion."""
-    sample_bytes_in_flight: int = _count(10_485_760, "TINKER_EXT_SAMPLE_BYTES_IN_FLIGHT")
+    sample_bytes_in_flight: int = _count(10_485_760)
     """Sample request bytes on their way at once."""
-    response_bytes_in_flight: int = _count(52_428_800, "TINKER_EXT_RESPONSE_BYTES_IN_FLIGHT")
+    response_bytes_in_flight: int = _count(52_428_800)
     """Result bytes being received at once."""
-    progress_timeout: float = _seconds(7200.0, "TINKER_EXT_PROGRESS_TIMEOUT")
+    progress_timeout: float = _seconds(7200.0)
     """Sampling without a single success for this long is an error."""
 
     @classmethod

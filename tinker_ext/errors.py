@@ -238,10 +238,7 @@ class TinkerError(Exception):
         return printable(f"{text} Hint: {self.hint}" if self.hint else text)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._public_args(), self._public_state())
-
-    def _public_args(self) -> tuple[Any, ...]:
-        return (self.message,)
+        return _rebuild, (type(self), self.args, self._public_state())
 
     def _public_state(self) -> dict[str, Any]:
         return dict(self.__dict__)
@@ -329,9 +326,6 @@ class APIResponseValidationError(_ResponseError):
             message or "The reply of the server does not fit the contract.", response, body
         )
 
-    def _public_args(self) -> tuple[Any, ...]:
-        return (reply_parts(self._response), self.body, self.message)
-
 
 class APIStatusError(_ResponseError):
     """The server answered with a 4xx or 5xx status.
@@ -353,9 +347,6 @@ class APIStatusError(_ResponseError):
         super().__init__(message, response, body)
         # Built by hand, its text is exactly the message; `error_for_status` adds the hint.
         self.hint = None
-
-    def _public_args(self) -> tuple[Any, ...]:
-        return (self.message, reply_parts(self._response), self.body)
 
 
 class BadRequestError(APIStatusError):
@@ -444,9 +435,6 @@ class APIConnectionError(APIError):
     ) -> None:
         super().__init__(message, request, body=None)
 
-    def _public_args(self) -> tuple[Any, ...]:
-        return (None, self.message)
-
 
 class APITimeoutError(APIConnectionError, TimeoutError):
     """The request got no reply within the time allowed."""
@@ -477,9 +465,6 @@ class RequestFailedError(TinkerError):
             RequestErrorCategory.User: "The request itself is wrong; change it before sending.",
             RequestErrorCategory.Server: "The server failed; the same request may work later.",
         }.get(self.category)
-
-    def _public_args(self) -> tuple[Any, ...]:
-        return (self.message, self.request_id, self.category)
 
 
 class RetryableException(Exception):
@@ -522,9 +507,6 @@ class FeatureMissingError(TinkerError):
         super().__init__(f"{where} has no {feature}.")
         self.feature = feature
         self.base_url = base_url
-
-    def _public_args(self) -> tuple[Any, ...]:
-        return (self.feature, self.base_url)
 
 
 class WhoamiError(FeatureMissingError, RuntimeError):
@@ -606,46 +588,31 @@ def error_for_status(
     *,
     method: str = "POST",
     url: str | None = None,
-    operation: str | None = None,
-    request_id: str | None = None,
-    attempts: int | None = None,
-    elapsed: float | None = None,
-    hint: str | None = None,
 ) -> APIStatusError:
-    """Build the error for a reply with an error status.
+    """Build the error for a reply with an error status; what else is known is `with_context`.
 
     Args:
         status: HTTP status of the reply.
         body: Raw bytes (decoded here when they are JSON) or an already decoded body.
-        headers: Response headers.
+        headers: Response headers; `x-request-id` among them is the id of the request.
         method: HTTP method of the request.
         url: URL of the request.
-        operation: Name of the operation.
-        request_id: Id of the request; read from `x-request-id` when not given.
-        attempts: How many times the request was sent.
-        elapsed: Seconds since the first attempt.
-        hint: What to do, when more is known than the class knows.
 
     Returns:
         An error ready to be raised.
 
     Example:
-        >>> error = error_for_status(429, b'{"detail": "slow down"}', attempts=3, elapsed=2.0)
-        >>> type(error).__name__, error.body, error.attempts
-        ('RateLimitError', {'detail': 'slow down'}, 3)
+        >>> error = error_for_status(429, b'{"detail": "slow down"}')
+        >>> type(error).__name__, error.body
+        ('RateLimitError', {'detail': 'slow down'})
     """
     content, decoded = decode_body(body)
     cls = STATUS_ERRORS.get(status, InternalServerError if status >= 500 else APIStatusError)
     request = RequestParts.of(method, url) if url else None
     parts = ReplyParts.of(status, headers or {}, content, request)
     error = cls(f"Error code: {status} - {describe_body(decoded)}", parts, decoded)
-    return error.with_context(
-        operation=operation,
-        request_id=request_id,
-        attempts=attempts,
-        elapsed=elapsed,
-        hint=hint or (is_page(content) and _PAGE_HINTS.get(status)) or cls.default_hint,
-    )
+    error.hint = (is_page(content) and _PAGE_HINTS.get(status)) or cls.default_hint
+    return error
 
 
 PAGE_HINT = (

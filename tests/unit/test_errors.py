@@ -138,8 +138,8 @@ def test_status_table(status, name):
 
 def test_text_says_what_where_how_often_and_what_next():
     """M38: the text has the reason, id, attempts, time and hint."""
-    error = errors.error_for_status(
-        503, b"<html>down", operation="optim_step", request_id="r-3", attempts=4, elapsed=12.34
+    error = errors.error_for_status(503, b"<html>down").with_context(
+        operation="optim_step", request_id="r-3", attempts=4, elapsed=12.34
     )
     text = str(error)
     for part in ("503", "<html>down", "optim_step", "r-3", "4 attempts over 12.3 s", "Hint: "):

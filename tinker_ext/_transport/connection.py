@@ -304,6 +304,7 @@ class Connection:
             reply.headers,
             method=call.method,
             url=self.base_url + call.path,
+        ).with_context(
             operation=call.operation,
             attempts=attempts.count,
             elapsed=attempts.elapsed,

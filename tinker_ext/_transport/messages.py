@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 
@@ -119,9 +119,6 @@ class ExchangeError(APIConnectionError):
         super().__init__(None, message)
         self.sent = sent
 
-    def _public_args(self) -> tuple[Any, ...]:
-        return (self.message, self.sent)
-
 
 class ConnectError(ExchangeError):
     """No connection could be opened (name, network, refusal or TLS); nothing was sent."""
@@ -158,9 +155,6 @@ class ExchangeTimeoutError(APITimeoutError):
         super().__init__(None, message)
         self.sent = sent
 
-    def _public_args(self) -> tuple[Any, ...]:
-        return (self.message, self.sent)
-
 
 class LaneBusyError(ExchangeTimeoutError):
     """All connections of the lane stayed busy until the deadline; nothing was sent."""
@@ -179,9 +173,6 @@ class ReplyTooLargeError(APIResponseValidationError):
     def __init__(self, message: str, status: int = 200) -> None:
         super().__init__(ReplyParts(status, {}, b"", None), None, message)
 
-    def _public_args(self) -> tuple[Any, ...]:
-        return (self.message, self.status_code)
-
 
 class RedirectRefusedError(APIConnectionError):
     """The server answered with a redirect that must not be followed.
@@ -195,9 +186,6 @@ class RedirectRefusedError(APIConnectionError):
         super().__init__(None, message)
         self.status_code = status
         self.sent: Sent = True
-
-    def _public_args(self) -> tuple[Any, ...]:
-        return (self.message, self.status_code)
 
 
 def sent_of(error: BaseException) -> Sent:

@@ -207,10 +207,5 @@ class _BatchPoll(Attempts):
         reply = self.reply
         if reply is None or reply.status not in statuses.CREDENTIAL_REFUSED:
             return None
-        return error_for_status(
-            reply.status,
-            reply.content,
-            reply.headers,
-            operation=self.operation,
-            attempts=self.count,
-        )
+        refusal = error_for_status(reply.status, reply.content, reply.headers)
+        return refusal.with_context(operation=self.operation, attempts=self.count)

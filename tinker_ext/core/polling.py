@@ -150,12 +150,8 @@ def parse(op: Operation[Any, Any], reply: Reply, request_id: str) -> Outcome:
         failed.in_doubt = True
         return Broken(failed)
     return Failed(
-        error_for_status(
-            status,
-            reply.content,
-            reply.headers,
-            operation="retrieve_future",
-            request_id=request_id,
+        error_for_status(status, reply.content, reply.headers).with_context(
+            operation="retrieve_future", request_id=request_id
         )
     )
 
