@@ -75,11 +75,11 @@ class Trace:
 class Client:
     """A member as the real one behaves between two reports."""
 
-    __slots__ = ("accepted", "active", "cap", "held", "pause", "plan", "refusal", "row", "told")
+    __slots__ = ("accepted", "active", "cap", "held", "pause", "plan", "refusal", "row")
 
     def __init__(self) -> None:
         self.active = self.cap = self.accepted = self.held = self.plan = 0
-        self.pause, self.refusal, self.told = 0.0, -1, 0.0
+        self.pause, self.refusal = 0.0, -1
         self.row: Row | None = None  # what it said last
 
 
@@ -149,8 +149,7 @@ def with_fleet(clients: int, seconds: int, seed: int = 1) -> Trace:
             planned_for = now + every
             rows = [each.row for each in fleet if each.row is not None]
             plan, shares = make_plan(plan, rows, shares, now, plan.number + 1)
-        client.told = (client.told or now) if refused else 0.0
-        if refused and plan.made >= client.told:
+        if not plan.cut <= client.refusal <= plan.number:
             client.refusal = -1
         before = client.cap
         client.cap, client.plan = shares.get(str(name), client.cap), plan.number

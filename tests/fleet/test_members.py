@@ -131,6 +131,17 @@ def test_a_sample_costs_no_step_in_the_store(place, join):
     assert len(steps) <= 15 + 30 * (time.monotonic() - began)
 
 
+def test_a_member_that_begins_to_work_tells_it_at_once(place, join, monkeypatch):
+    """M49: who was idle has few permits, and gets more without waiting for its next report."""
+    monkeypatch.setattr(member_module, "IDLE_SECONDS", 3600.0)
+    work = Work()
+    one = join(place, work)
+    wait_for(lambda: one._resting)
+    work.queued = 500
+    assert one.value > 0
+    wait_for(lambda: [m["queued"] for m in one.store.look(one.group).members] == [500])
+
+
 KILLED = """
 import sys, time
 from fleet.test_members import Work, member_of, wait_for

@@ -200,16 +200,36 @@ def test_a_clock_set_back_does_not_lengthen_the_time_after_a_stores_return():
     assert shares == {"a": 40, "new": 40}
 
 
-def test_the_search_ends_close_below_what_was_refused():
-    """M49: half the way each time, and no second refusal where little is to be found."""
-    window = Plan(350, "search", low=350, high=402, since=1.0, made=1.0)
-    for step in range(14):
+def test_one_refusal_ends_the_search_at_what_the_server_held():
+    """M49: each costs everybody a pause, so none is spent on the last percent."""
+    window, now = Plan(350, "search", low=350, since=1.0, made=1.0), 2.0
+    row = Row("a", now, demand=999, accepted=10**6)
+    while window.size < 402:
         size = int(window.size)
-        row = Row("a", 2.0 + step, 0, size, size, 999, size, accepted=10**6)
-        make_plan(window, [row], {"a": size}, 2.0 + step, 1)
-        assert window.size < 402
-    assert window.phase == "hold"
-    assert window.size >= 0.96 * 402
+        row = evolve(row, seen=now, cap=size, active=size, held=size)
+        make_plan(window, [row], {"a": size}, now, window.number + 1)
+        now += 0.5
+    assert window.phase == "search"
+    row = evolve(row, seen=now, held=398, refusal=window.number)
+    make_plan(window, [row], {"a": row.cap}, now, window.number + 1)
+    assert (window.size, window.phase) == (398, "hold")
+
+
+def test_permits_that_come_back_slowly_go_to_all_alike():
+    """M49: a sample ends long after its permit was given on; nobody always waits for it longest."""
+    names = [f"{i:02}" for i in range(50)]
+    shares, served = dict.fromkeys(names, 3), dict.fromkeys(names, 0)
+    plan, past = Plan(190, "hold", made=1.0), [shares] * 12
+    for step in range(4 * 300):
+        now = 1 + step / 4
+        active = {name: max(each[name] for each in past) for name in names}
+        rows = [Row(n, now, plan.number, shares[n], active[n], 99) for n in names]
+        plan.since = now  # the size is not what is looked at
+        plan, shares = make_plan(plan, rows, shares, now, plan.number + 1)
+        past = [*past[1:], shares]
+        for name, share in shares.items():
+            served[name] += share
+    assert max(served.values()) / min(served.values()) < 1.05
 
 
 def test_an_idle_fleet_learns_nothing():

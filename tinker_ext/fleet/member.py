@@ -78,7 +78,7 @@ class Member:
         self._cap = self._accepted = self._refused = self._held = 0
         self._less = 0  # permits given up since the store went away, because of refusals
         self._new = self._changed = True
-        self._down = self._ended = self._asleep = False
+        self._down = self._ended = self._resting = False
         self._refusal, self._warned = -1, float("-inf")
         self._rate, self._waiting = (0, time.monotonic(), 0.0), ("idle", time.monotonic())
 
@@ -128,7 +128,7 @@ class Member:
         ended = self._ended
         self.ledger.reset()
         self._begin()
-        self._ended, self._asleep = ended, not ended
+        self._ended, self._resting = ended, not ended
 
     @property
     def is_cut_off(self) -> bool:
@@ -150,10 +150,12 @@ class Member:
 
     @property
     def value(self) -> int:
-        """Permits at hand."""
-        if self._asleep:
-            self._asleep = False
-            self._start()
+        """Permits at hand. Asking for them after a rest is a reason to report at once."""
+        if self._resting:
+            self._resting = False
+            if self._thread is None:
+                self._start()
+            self._wake.set()
         return self._cap
 
     def accepted(self, *, in_flight: int) -> None:
@@ -302,7 +304,7 @@ class Member:
         if self._down:
             usual = 1.0
         elif pool is None or not pool.in_flight + pool.queued:
-            usual = max(usual, IDLE_SECONDS)
+            usual, self._resting = max(usual, IDLE_SECONDS), True
         elif self._changed:
             usual = QUICK_SECONDS  # the next plan is made of what became of the permits
         elif self._plan.phase == "grow" or pool.active > self._cap:

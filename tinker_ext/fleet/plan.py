@@ -8,9 +8,10 @@ these phases:
 phase  meaning                                  ends with
 ====== ======================================== ===================================================
 grow   nothing is known: a third more a plan    a refusal → search
-search up in steps that double, but at most     a step that would be small → hold; a refusal → back
-       half the way to what was refused         to what the server had taken
-hold   the limit is known                       time → search, from a small step; a refusal → less
+search the limit is near: up in steps that      a refusal → hold
+       double, from a small one
+hold   the limit is known                       time → search; a refusal → search, if it is a tenth
+                                                less now
 ====== ======================================== ===================================================
 
 A refusal says more than "too much": what the server had taken from all members at that moment is
@@ -60,7 +61,6 @@ class Plan:
     size: float = FIRST_WINDOW  # permits of all members together
     phase: str = "grow"
     low: float = 1.0  # the size before, which was not refused
-    high: float = 0.0  # the last size that was refused, as far as it is still of interest
     taken: int = 0  # requests accepted from all members when the size changed last
     step: float = PRECISION  # next increase, as a part of the size
     since: float = 0.0  # when size or phase changed last
@@ -126,7 +126,8 @@ def make_plan(
         for row in rows
     }
     free = int(plan.size) - sum(max(has[row.id], row.active) for row in rows)
-    for row in sorted(rows, key=lambda row: has[row.id]):
+    first = number % max(1, len(rows))  # else what is free would go to the same ones each time
+    for row in sorted([*rows[first:], *rows[:first]], key=lambda row: has[row.id]):
         more = max(0, min(targets[row.id] - has[row.id], free)) if now >= plan.recovery else 0
         if free < 0:  # while others have too much under way, what is not in use stays so
             more = max(free, min(0, row.active - has[row.id]))
@@ -141,23 +142,21 @@ def _move(plan: Plan, rows: Sequence[Row], now: float, number: int) -> None:
     active, held = sum(row.active for row in rows), sum(row.held for row in rows)
     accepted = sum(row.accepted for row in rows)
     plan.taken = min(plan.taken, accepted)  # who left took its count along
-    quiet, full = now - plan.since, FULL * int(size)
+    quiet, full, since = now - plan.since, FULL * int(size), accepted - plan.taken
     if any(row.refusal >= plan.cut for row in rows):
         plan.cut = number
         # Requests from before the last cut may still fill the server: that says nothing new.
         if quiet >= 0 and max(active, held) <= size:
-            least = {"grow": 0.8 * plan.low, "search": 0.9 * plan.low, "hold": 0.7 * size}[
-                plan.phase
-            ]
-            plan.size = plan.low = min(size - max(1.0, PRECISION * size), max(held, least))
-            plan.phase = "hold" if plan.phase == "hold" else "search"
-            plan.high, plan.since = size, now + pause
-            plan.step = min(LARGEST_STEP, max(PRECISION, (size / plan.size - 1) / 4))
+            least = {"grow": 0.8 * plan.low, "search": plan.low, "hold": 0.7 * size}[plan.phase]
+            plan.size = min(size - max(1.0, PRECISION * size), max(held, least))
+            fell = plan.phase == "hold" and plan.size < 0.9 * size
+            plan.phase = "search" if fell or plan.phase == "grow" else "hold"
+            plan.low, plan.step, plan.since = plan.size, PRECISION, now + pause
     # Permits that nobody needs say nothing about the server, and neither does a pause.
     elif pause > 0 or active < full:
         plan.since = max(plan.since, now + pause)
     # Nor does what was sent and not answered yet: the server holds it, or has done it all twice.
-    elif held < full and accepted - plan.taken < 2 * size:
+    elif held < full and since < 2 * size:
         return
     elif plan.phase == "grow":
         # Large fleets plan less often, and double at most.
@@ -165,15 +164,10 @@ def _move(plan: Plan, rows: Sequence[Row], now: float, number: int) -> None:
         plan.low, plan.size = size, size * min(2.0, (1 + GROWTH) ** often)
     elif quiet >= (SETTLE_SECONDS if plan.phase == "search" else HOLD_SECONDS):
         if plan.phase == "hold":
-            plan.phase, plan.high, plan.step = "search", 0.0, PRECISION
-        more = max(1.0, plan.step * size)
-        if plan.high:
-            more = min(more, (plan.high - size) / 2)
-        plan.since, plan.low, plan.step = now, size, min(LARGEST_STEP, 2 * plan.step)
-        if more >= max(1.0, 0.75 * PRECISION * size):
-            plan.size += more
-        else:
-            plan.phase = "hold"
+            plan.phase, plan.step = "search", PRECISION
+        plan.since, plan.low = now, size
+        plan.size += max(1.0, plan.step * size)
+        plan.step = min(LARGEST_STEP, 2 * plan.step)
     plan.size = float(max(1, round(plan.size)))
     if plan.size != size:
         plan.taken = accepted
@@ -199,7 +193,7 @@ def _divide(plan: Plan, rows: Sequence[Row], passed: float) -> dict[str, int]:
     hungry = sorted(name for name, need in wanted.items() if need > level)
     extra = total - sum(targets.values())
     # What is over goes round, one member at a time; each change idles a permit briefly.
-    tenure = max(10.0, 20 * sync_seconds(count)) if level else max(5.0, 40 * sync_seconds(count))
+    tenure = max(5.0, 10 * sync_seconds(count)) if level else max(5.0, 40 * sync_seconds(count))
     plan.shift += max(0.0, passed) / tenure * min(extra, len(hungry) - extra)
     plan.shift %= len(hungry)
     for place in range(extra):
