@@ -232,7 +232,6 @@ class RunLogObserver:
         self._clock = runtime.time
         self._waits = Waits(run_log, runtime, live, ledger.totals)
         self._lock = forks.lock()
-        self._session_id: str | None = None
         self._steps = last_steps(run_log.path)
         self._models: dict[str, _Model] = {}
         self._states: dict[str, str] = {}
@@ -253,25 +252,20 @@ class RunLogObserver:
         if take := self._takers.get(type(event)):
             take(event)
 
+    def _write(self, kind: str, event: Event, *same: str, **other: Any) -> None:
+        """Write a line with the fields of an event that mean the same in both, and others."""
+        fields = {name: getattr(event, name) for name in same}
+        self._log.write(kind, session=self._waits.session_id, **fields, **other)
+
     def _session_started(self, event: SessionStarted) -> None:
-        self._session_id = self._waits.session_id = event.session_id
-        self._log.write(
-            "session_start",
-            session=event.session_id,
-            version=VERSION,
-            client=__version__,
-            **self._ledger.terms(),
-        )
+        self._waits.session_id = event.session_id
+        terms = self._ledger.terms()
+        self._write("session_start", event, version=VERSION, client=__version__, **terms)
 
     def _session_ended(self, event: SessionEnded) -> None:
         self._waits.flush()
-        self._log.write(
-            "session_end",
-            session=event.session_id,
-            seconds=round(event.seconds, 6),
-            status=event.status,
-            totals=self._ledger.totals(),
-        )
+        seconds, totals = round(event.seconds, 6), self._ledger.totals()
+        self._write("session_end", event, "status", seconds=seconds, totals=totals)
 
     def _started(self, event: OperationStarted) -> None:
         if event.operation != "asample":
@@ -281,26 +275,20 @@ class RunLogObserver:
                     step = self._steps.get(event.target, 0)
                     model = self._models[event.target] = _Model(step, self._clock())
                 model.calls[event.number] = None
-        self._log.write(
-            "start",
-            session=self._session_id,
-            number=event.number,
-            operation=event.operation,
-            target=event.target,
-            model=event.model,
-        )
+        self._write("start", event, "number", "operation", "target", "model")
         self._waits.started(event)
 
     def _finished(self, event: OperationFinished) -> None:
         self._states.pop(event.request_id or "", None)
         self._waits.finished(event)
-        self._log.write(
+        # In this order: the page passes over calls without trouble by the ends of their lines.
+        self._write(
             "operation",
-            session=self._session_id,
-            number=event.number,
-            operation=event.operation,
-            target=event.target,
-            model=event.model,
+            event,
+            "number",
+            "operation",
+            "target",
+            "model",
             seconds=round(event.seconds, 6),
             tokens_in=event.tokens_in,
             tokens_out=event.tokens_out,
@@ -329,12 +317,12 @@ class RunLogObserver:
     def _step(self, event: OperationFinished, model: _Model) -> None:
         model.step += 1
         now = self._clock()
-        self._log.write(
+        self._write(
             "step",
-            session=self._session_id,
+            event,
+            "target",
+            "model",
             step=model.step,
-            target=event.target,
-            model=event.model,
             loss=model.loss,
             loss_per_token=_per_token(model.loss, model.trained),
             metrics={**model.metrics, **event.metrics},
@@ -347,32 +335,16 @@ class RunLogObserver:
 
     def _retry(self, event: RetryScheduled) -> None:
         self._waits.retried()
-        self._log.write(
-            "retry",
-            session=self._session_id,
-            number=event.number,
-            operation=event.operation,
-            lane=event.lane.value,
-            attempt=event.attempt,
-            reason=event.reason,
-            delay=round(event.delay, 6),
-            source=event.source,
-        )
+        lane, delay = event.lane.value, round(event.delay, 6)
+        same = ("number", "operation", "attempt", "reason", "source")
+        self._write("retry", event, *same, lane=lane, delay=delay)
 
     def _queue(self, event: QueueStateSeen) -> None:
         if event.state == "active":
             self._states.pop(event.request_id, None)
         elif self._states.get(event.request_id) != event.state:
             self._states[event.request_id] = event.state
-            self._log.write(
-                "queue",
-                session=self._session_id,
-                operation=event.operation,
-                target=event.target,
-                state=event.state,
-                reason=event.reason,
-                request_id=event.request_id,
-            )
+            self._write("queue", event, "operation", "target", "state", "reason", "request_id")
 
     async def aclose(self) -> None:
         """Close the file."""
