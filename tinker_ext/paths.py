@@ -7,8 +7,10 @@ other schemes; their paths are passed on untouched and only `parse_checkpoint` r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, Self
 from urllib.parse import quote
+
+import attrs
 
 from tinker_ext.errors import InvalidInputError
 
@@ -25,38 +27,46 @@ CHECKPOINT_KINDS: Mapping[str, Literal["training", "sampler", "external"]] = {
 """Middle segment of a checkpoint path → type of the checkpoint."""
 
 
-class CheckpointPath(NamedTuple):
-    """The parts of a checkpoint path."""
-
-    path: str
-    run_id: str
-    type: Literal["training", "sampler", "external"]
-    checkpoint_id: str
-
-
-def parse_checkpoint(path: str) -> CheckpointPath:
-    """Split a checkpoint path into run, type and checkpoint id.
-
-    Args:
-        path: For example `tinker://run-1/weights/0001`.
-
-    Raises:
-        InvalidInputError: The path does not have this form.
+@attrs.frozen(kw_only=True)
+class ParsedCheckpointTinkerPath:
+    """The parts of a checkpoint path.
 
     Example:
-        >>> parse_checkpoint("tinker://run-1/weights/0001").checkpoint_id
-        'weights/0001'
+        >>> ParsedCheckpointTinkerPath.from_tinker_path("tinker://r/weights/1").checkpoint_type
+        'training'
     """
-    parts: list[str] = []
-    if isinstance(path, str) and path.startswith(SCHEME):
-        parts = path.removeprefix(SCHEME).split("/")
-    if len(parts) != 3 or parts[1] not in CHECKPOINT_KINDS:
-        kinds = "|".join(CHECKPOINT_KINDS)
-        raise InvalidInputError(
-            f"Invalid tinker path: {path!r}. Expected {SCHEME}<run>/<{kinds}>/<name>."
+
+    tinker_path: str
+    training_run_id: str
+    checkpoint_type: Literal["training", "sampler", "external"]
+    checkpoint_id: str
+
+    @classmethod
+    def from_tinker_path(cls, tinker_path: str) -> Self:
+        """Parse `tinker://<run>/<weights|sampler_weights|external_weights>/<name>`.
+
+        Raises:
+            InvalidInputError: The path does not have this form.
+        """
+        parts: list[str] = []
+        if isinstance(tinker_path, str) and tinker_path.startswith(SCHEME):
+            parts = tinker_path.removeprefix(SCHEME).split("/")
+        if len(parts) != 3 or parts[1] not in CHECKPOINT_KINDS:
+            kinds = "|".join(CHECKPOINT_KINDS)
+            raise InvalidInputError(
+                f"Invalid tinker path: {tinker_path!r}. Expected {SCHEME}<run>/<{kinds}>/<name>."
+            )
+        run_id, kind, name = parts
+        return cls(
+            tinker_path=tinker_path,
+            training_run_id=run_id,
+            checkpoint_type=CHECKPOINT_KINDS[kind],
+            checkpoint_id=f"{kind}/{name}",
         )
-    run_id, kind, name = parts
-    return CheckpointPath(path, run_id, CHECKPOINT_KINDS[kind], f"{kind}/{name}")
+
+
+parse_checkpoint = ParsedCheckpointTinkerPath.from_tinker_path
+"""The short name for callers inside the package."""
 
 
 def checkpoint_path(run_id: str, checkpoint_id: str) -> str:
@@ -86,7 +96,7 @@ def looks_like_weights(path: object) -> bool:
 def checkpoint_url(path: str) -> str:
     """Console page of a checkpoint."""
     parsed = parse_checkpoint(path)
-    run, checkpoint = quote(parsed.run_id, safe=""), quote(parsed.checkpoint_id, safe="")
+    run, checkpoint = quote(parsed.training_run_id, safe=""), quote(parsed.checkpoint_id, safe="")
     return f"{CONSOLE_URL}/checkpoints/{run}/{checkpoint}"
 
 

@@ -1,5 +1,6 @@
 """Checkpoint paths and console links."""
 
+import attrs
 import pytest
 
 from tinker_ext import paths
@@ -18,7 +19,7 @@ from tinker_ext.errors import InvalidInputError
 def test_parse(path, run, kind, checkpoint):
     """M35: a checkpoint path splits into run, type and checkpoint id, and joins again."""
     parsed = paths.parse_checkpoint(path)
-    assert parsed == (path, run, kind, checkpoint)
+    assert attrs.astuple(parsed) == (path, run, kind, checkpoint)
     assert paths.checkpoint_path(run, checkpoint) == path
 
 

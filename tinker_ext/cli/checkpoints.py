@@ -136,7 +136,7 @@ def info(context: click.Context, path: str) -> None:
     from tinker_ext.paths import parse_checkpoint
 
     screen = screen_of(context)
-    run_id = parse_checkpoint(path).run_id
+    run_id = parse_checkpoint(path).training_run_id
     with rest(screen) as client:
         found = client.list_checkpoints(run_id).result().checkpoints
         saved = next((item for item in found if item.tinker_path == path), None)

@@ -97,7 +97,7 @@ def _sampler(client: Any, source: str) -> Any:
     from tinker_ext.paths import parse_checkpoint
 
     try:
-        kind = parse_checkpoint(source).type
+        kind = parse_checkpoint(source).checkpoint_type
     except InvalidInputError:
         raise CommandError(
             f"{source} is not the path of a checkpoint",

@@ -199,7 +199,7 @@ def safe_name(name: str) -> PurePosixPath:
 @contextmanager
 def _urls(screen: Screen, path: str) -> Iterator[dict[str, str]]:
     """Yield where the files are; an export made for this is gone after the block."""
-    kind = parse_checkpoint(path).type
+    kind = parse_checkpoint(path).checkpoint_type
     if kind == "external":
         with rest(screen) as client:
             yield dict(client.get_external_weights_urls(path).result().urls)

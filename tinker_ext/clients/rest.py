@@ -209,7 +209,7 @@ class RestClient(LookUps):
         return self._ask(
             api.GET_TRAINING_RUN,
             method="get_training_run_by_tinker_path",
-            training_run_id=paths.parse_checkpoint(tinker_path).run_id,
+            training_run_id=paths.parse_checkpoint(tinker_path).training_run_id,
             access_scope=access_scope,
         )
 
@@ -378,7 +378,7 @@ class RestClient(LookUps):
 
     def get_external_weights_urls(self, tinker_path: str) -> Future[ExternalWeightsUrlsResponse]:
         """Where the files of exported weights can be fetched."""
-        if paths.parse_checkpoint(tinker_path).type != "external":
+        if paths.parse_checkpoint(tinker_path).checkpoint_type != "external":
             raise InvalidInputError(
                 f"{tinker_path!r} was not exported; only external_weights have files."
             )
@@ -628,7 +628,7 @@ def checkpoint_parts(training_run_id: str, checkpoint_id: str) -> dict[str, str]
 def path_parts(tinker_path: str) -> dict[str, str]:
     """Path parameters of a checkpoint path."""
     parsed = paths.parse_checkpoint(tinker_path)
-    return checkpoint_parts(parsed.run_id, parsed.checkpoint_id)
+    return checkpoint_parts(parsed.training_run_id, parsed.checkpoint_id)
 
 
 def _run_and_checkpoint(tinker_path: str) -> tuple[str, str]:
@@ -638,7 +638,7 @@ def _run_and_checkpoint(tinker_path: str) -> tuple[str, str]:
         if run_id and rest and "/" not in rest:
             return run_id, rest
     parsed = paths.parse_checkpoint(tinker_path)
-    return parsed.run_id, parsed.checkpoint_id
+    return parsed.training_run_id, parsed.checkpoint_id
 
 
 def _day(value: date) -> str:
