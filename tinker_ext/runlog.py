@@ -1,4 +1,4 @@
-"""The run log: what a training run did and used, as lines of JSON, and the budget that stops it.
+"""The run log: what a training run did, used and sampled, as lines of JSON; and its budget.
 
 A run log is a file, by default ``metrics.jsonl``, with one JSON object per line. A line is written
 whole or not at all, several processes may append to one file, and readers skip what they do not
@@ -74,6 +74,12 @@ in ``step``.
 ``session_start``: ``version`` of the format, ``client`` version, ``budget`` (the limits that are
 set) and ``currency`` of the prices. ``session_end``: ``seconds``, ``status`` and ``totals``.
 
+Beside it a `SampleLog` keeps what the model said, in ``samples.jsonl``: one line a prompt and look,
+with ``type`` (``sample``), ``time``, ``step``, ``checkpoint``, ``prompt_id`` (the same prompt has
+the same), ``prompt`` and ``sequences``, each with ``text``, ``pieces`` (the text of every token),
+``logprobs``, ``trainer_logprobs``, ``reward`` and ``stop_reason``. When it is half as large as the
+bound it becomes ``samples.1.jsonl``, and the one before that is deleted.
+
 Example:
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "metrics.jsonl"
@@ -85,20 +91,25 @@ Example:
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from tinker_ext import forks
-from tinker_ext.errors import ConfigurationError
+from tinker_ext.errors import ConfigurationError, InvalidInputError
 from tinker_ext.observe.ledger import Budget, Hold, Ledger, Prices
 from tinker_ext.types.tokens import Tokens
+
+if TYPE_CHECKING:
+    from tinker_ext.types.model_input import ModelInput
+    from tinker_ext.types.sampling import SampledSequence, SampleResponse
 
 __all__ = [
     "VERSION",
@@ -115,7 +126,12 @@ __all__ = [
 log = logging.getLogger("tinker_ext")
 
 DEFAULT_NAME = "metrics.jsonl"
+SAMPLES_NAME = "samples.jsonl"
+OLDER_SAMPLES_NAME = "samples.1.jsonl"
 FILE_SUFFIXES = (".jsonl", ".ndjson", ".json", ".log", ".txt")
+
+MOST_TEXT = 1 << 20
+"""Characters of one text of a sample that are kept."""
 
 VERSION = 1
 """Of the format; a line that says another one may mean something else."""
@@ -124,7 +140,24 @@ KINDS = ("server", "queue", "network", "us")
 """What the seconds of a `time` line went to."""
 
 
-class RunLog:
+class _Lines:
+    """A file of JSON lines of a run; what goes wrong with it is said once and stops nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = forks.lock()
+        self._said: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+    def _say(self, what: str, *more: object) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            log.warning(what, self.path, *more)
+
+
+class RunLog(_Lines):
     """Appends lines to a run log; safe from any thread and from several processes.
 
     A line goes out in one `write` to a file opened for appending, so lines never mix. A write
@@ -145,14 +178,8 @@ class RunLog:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         path = Path(path)
         _check_name(path)
-        is_file = path.is_file() or (path.suffix in FILE_SUFFIXES and not path.is_dir())
-        self.path = path if is_file else path / DEFAULT_NAME
-        self._lock = forks.lock()
+        super().__init__(path if _is_file(path) else path / DEFAULT_NAME)
         self._file: int | None = None
-        self._said: set[str] = set()
-
-    def __repr__(self) -> str:
-        return f"RunLog({str(self.path)!r})"
 
     def write(self, kind: str, **fields: Any) -> None:
         """Append one line.
@@ -187,22 +214,23 @@ class RunLog:
 
     def _open(self) -> int:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        file = os.open(self.path, _APPENDING, 0o644)
         if _ends_amid_a_line(self.path):
             os.write(file, b"\n")
         return file
 
-    def _say(self, what: str, *more: object) -> None:
-        if what not in self._said:
-            self._said.add(what)
-            log.warning(what, self.path, *more)
 
-
+_APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 _UNWRITABLE = "The run log %s cannot be written: %s. The run goes on without it."
 _DELETED = (
     "The run log %s was deleted during the run. What was in it is lost; a new file with the same "
     "name has what follows."
 )
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a path of the user means a file, also one that is not there yet, or its folder."""
+    return path.is_file() or (path.suffix in FILE_SUFFIXES and not path.is_dir())
 
 
 def _check_name(path: Path) -> None:
@@ -277,3 +305,170 @@ def _ends_amid_a_line(path: Path) -> bool:
             return False
         file.seek(size - 1)
         return file.read(1) != b"\n"
+
+
+class SampleLog(_Lines):
+    """Records samples in the folder of a run; bounded on disk, safe from any thread.
+
+    Args:
+        folder: Folder of the run, the one with its run log.
+        tokenizer: Turns tokens into text, for example `training.get_tokenizer()`; without one the
+            token ids are written.
+        max_bytes: Most bytes on disk; the oldest samples make room.
+        every: Record one call in this many.
+
+    Raises:
+        ConfigurationError: A bound is not a number of at least 1.
+
+    Example:
+        >>> import tempfile
+        >>> from tinker_ext import ModelInput
+        >>> from tinker_ext.types import SampledSequence, SampleResponse
+        >>> log = SampleLog(tempfile.mkdtemp())
+        >>> reply = SampleResponse([SampledSequence("stop", tokens=[5, 6], logprobs=[-0.1, -2.0])])
+        >>> log.record(ModelInput.from_ints([1, 2]), reply, rewards=[1.0], step=7)
+        >>> log.path.read_text().count("pieces")
+        1
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        tokenizer: Any = None,
+        max_bytes: int = 64 << 20,
+        every: int = 1,
+    ) -> None:
+        for name, value in (("max_bytes", max_bytes), ("every", every)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ConfigurationError(
+                    f"{name} must be a whole number of at least 1, not {value!r}."
+                )
+        place = Path(folder)
+        super().__init__((place.parent if _is_file(place) else place) / SAMPLES_NAME)
+        self._tokenizer = tokenizer
+        self._half = max_bytes // 2
+        self._every = every
+        self._calls = 0
+        self._pieces: dict[int, str] = {}
+
+    def record(
+        self,
+        prompt: ModelInput | str,
+        response: SampleResponse,
+        *,
+        rewards: Sequence[float] | None = None,
+        trainer_logprobs: Sequence[Any] | None = None,
+        step: int | None = None,
+        checkpoint: Any = None,
+    ) -> None:
+        """Record what was sampled for a prompt.
+
+        A disk that is full is reported once and stops nothing.
+
+        Args:
+            prompt: What the model read.
+            response: What it said.
+            rewards: One number a sequence.
+            trainer_logprobs: For each sequence the log-probabilities that the trainer gives to
+                its tokens, to compare with the sampler's.
+            step: Step of the run.
+            checkpoint: Where the weights are from: a path or name, or the `SamplingClient`.
+
+        Raises:
+            InvalidInputError: There are more or fewer rewards or logprobs than sequences or tokens.
+        """
+        sequences = response.sequences
+        for name, given in (("rewards", rewards), ("trainer_logprobs", trainer_logprobs)):
+            if given is not None and len(given) != len(sequences):
+                raise InvalidInputError(
+                    f"{name} must have one entry for each of the {len(sequences)} sequences, "
+                    f"not {len(given)}."
+                )
+        scored = [None] * len(sequences) if trainer_logprobs is None else trainer_logprobs
+        for sequence, values in zip(sequences, scored, strict=True):
+            if values is not None and len(values) != len(sequence.tokens):
+                raise InvalidInputError(
+                    f"trainer_logprobs must have one number for each of the "
+                    f"{len(sequence.tokens)} sampled tokens, not {len(values)}."
+                )
+        self._calls += 1
+        if (self._calls - 1) % self._every:
+            return
+        tokens = None if isinstance(prompt, str) else _ints(prompt)
+        key = prompt if isinstance(prompt, str) else repr(tokens)
+        self._write(
+            {
+                "type": "sample",
+                "time": round(time.time(), 6),
+                "step": step,
+                "checkpoint": getattr(checkpoint, "model_path", checkpoint),
+                "prompt_id": hashlib.blake2s(
+                    key.encode("utf-8", "replace"), digest_size=8
+                ).hexdigest(),
+                "prompt": prompt[:MOST_TEXT]
+                if isinstance(prompt, str)
+                else self._text(tokens or []),
+                "sequences": [
+                    self._sequence(
+                        sequence, None if rewards is None else float(rewards[at]), values
+                    )
+                    for at, (sequence, values) in enumerate(zip(sequences, scored, strict=True))
+                ],
+            }
+        )
+
+    def _sequence(
+        self, sequence: SampledSequence, reward: float | None, scored: Any
+    ) -> dict[str, Any]:
+        tokens = sequence.tokens
+        return {
+            "text": self._text(tokens),
+            "pieces": [self._piece(token) for token in tokens],
+            "logprobs": sequence.logprobs,
+            "trainer_logprobs": None if scored is None else [float(value) for value in scored],
+            "reward": reward,
+            "stop_reason": str(sequence.stop_reason),
+        }
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        if self._tokenizer is None:
+            return " ".join(map(str, tokens))[:MOST_TEXT]
+        return str(self._tokenizer.decode(list(tokens)))[:MOST_TEXT]
+
+    def _piece(self, token: int) -> str:
+        # Decoding one token costs microseconds; a vocabulary has few that are used.
+        piece = self._pieces.get(token)
+        if piece is None:
+            piece = f"{token} " if self._tokenizer is None else str(self._tokenizer.decode([token]))
+            self._pieces[token] = piece
+        return piece
+
+    def _write(self, record: dict[str, Any]) -> None:
+        line = encode(record)
+        with self._lock:
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                file = os.open(self.path, _APPENDING, 0o600)
+                try:
+                    if os.fstat(file).st_size + len(line) > self._half:
+                        self.path.replace(self.path.with_name(OLDER_SAMPLES_NAME))
+                        os.close(file)
+                        file = os.open(self.path, _APPENDING, 0o600)
+                    if len(line) <= self._half:
+                        os.write(file, line)
+                finally:
+                    os.close(file)
+            except OSError as error:
+                self._say(_UNWRITABLE_SAMPLES, error.strerror)
+
+
+_UNWRITABLE_SAMPLES = "Samples cannot be written to %s: %s. The run goes on without them."
+
+
+def _ints(prompt: ModelInput) -> list[int]:
+    """The tokens of a prompt; an image counts as token -1, so that it is seen to be there."""
+    found: list[int] = []
+    for chunk in prompt.chunks:
+        found += getattr(chunk, "tokens", [-1])
+    return found

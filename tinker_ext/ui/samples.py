@@ -9,7 +9,7 @@ from typing import Any
 from tinker_ext.ui.index import ODD, parse, regular, typed
 
 NAMES = ("samples.1.jsonl", "samples.jsonl")
-"""The older file, then the one that is written to; see `tinker_ext.observe.sample_log`."""
+"""The older file, then the one that is written to; see `tinker_ext.runlog`."""
 
 MOST_TEXT = 20_000
 MOST_TOKENS = 4_000
