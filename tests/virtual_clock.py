@@ -86,6 +86,14 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumper.now
 
+    def hold(self) -> None:
+        """Hold the clock still until `release`: what comes over a socket takes no time."""
+        self._jumper.threads_at_work += 1
+
+    def release(self) -> None:
+        """Let the clock jump to the next timer again."""
+        self._jumper.threads_at_work -= 1
+
     def halt(self, reason: str) -> None:
         """End the run with `HaltedError`: no code under test can catch that and go on."""
         self.halted = reason
@@ -94,12 +102,8 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
         """Run in a thread as usual, but hold the clock still until the thread is done."""
         future = super().run_in_executor(executor, func, *args)
-        self._jumper.threads_at_work += 1
-
-        def done(_: object) -> None:
-            self._jumper.threads_at_work -= 1
-
-        future.add_done_callback(done)
+        self.hold()
+        future.add_done_callback(lambda _: self.release())
         return future
 
 
@@ -130,7 +134,7 @@ def run_virtual(coro: Coroutine[Any, Any, T], seed: int = 0) -> T:
         try:
             _cancel_all(loop)
             loop.run_until_complete(loop.shutdown_asyncgens())
-            loop._jumper.threads_at_work += 1  # the clock stands still while threads end
+            loop.hold()  # while threads end
             loop.run_until_complete(loop.shutdown_default_executor())
         finally:
             asyncio.set_event_loop(None)

@@ -185,7 +185,7 @@ def bars_svg(rows: Sequence[Row]) -> str:
         'font-family="sans-serif" font-size="13">',
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
         '<text x="20" y="20" font-weight="bold">How many times better than the official SDK '
-        "(longer is better; a mark shows the target)</text>",
+        "(longer is better)</text>",
     ]
     for power in range(least, most + 1):
         x = place(2**power)
@@ -202,11 +202,8 @@ def bars_svg(rows: Sequence[Row]) -> str:
             f'<text x="{LEFT - 10}" y="{y + 14}" text-anchor="end">{row.work}{against}</text>'
         )
         size = max(end - start, 1)
-        target = None if row.absolute or row.least is None else place(row.least)
         out.append(f'<rect x="{start}" y="{y}" width="{size:.1f}" height="18" fill="{colour}"/>')
-        if target is not None:
-            out.append(f'<path d="M{target} {y - 2}v22" stroke="#e0a030" stroke-width="2"/>')
-        place_of_text = f'x="{max(end, target or 0) + 6}" y="{y + 14}"'
+        place_of_text = f'x="{end + 6:.1f}" y="{y + 14}"'
         out.append(f'<text {place_of_text} fill="{colour}" font-weight="bold">{ratio:.1f}×</text>')
     return "\n".join([*out, "</svg>"]) + "\n"
 

@@ -45,9 +45,9 @@ def test_what_a_block_prints_stands_under_it():
     )
     shown = snippets.shown(page, snippets.outputs("page.md", page))
     first, _, second = shown.partition("then")
-    assert "````{ .text .output }\none\n````" in first
+    assert "````{ .text .output .sentences }\none\n````" in first
     assert "<svg></svg>" in first
-    assert "````{ .text .output }\na.svg\n````" in second
+    assert "````{ .text .output .sentences }\na.svg\n````" in second
 
 
 def test_configuration_lists_every_variable():

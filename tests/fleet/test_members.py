@@ -82,9 +82,9 @@ def test_a_refusal_of_one_pauses_all_and_lowers_the_window(place, join):
     works = [Work(in_flight=20, queued=500), Work(in_flight=20, queued=500)]
     one, two = (join(place, work) for work in works)
     wait_for(lambda: one.value == two.value == 32)
-    one.refused(started=time.monotonic(), pause=5.0)
+    one.refused(started=time.monotonic(), pause=60.0)
     wait_for(lambda: works[1].pauses)
-    assert 3.0 < works[1].pauses[0] <= 5.0
+    assert 10.0 < works[1].pauses[0] <= 60.0
     wait_for(lambda: one.value + two.value < 64)
 
 
@@ -93,7 +93,7 @@ def test_a_refusal_for_want_of_credit_pauses_but_does_not_cut(place, join):
     work = Work(in_flight=64, queued=500)
     one, other = join(place, work), Work(in_flight=1)
     join(place, other)
-    one.refused(started=time.monotonic(), pause=5.0, full=False)
+    one.refused(started=time.monotonic(), pause=60.0, full=False)
     wait_for(lambda: other.pauses)
     assert one.store.look(one.group).plan.phase == "grow"
 

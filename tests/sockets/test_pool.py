@@ -8,12 +8,13 @@ import gzip
 import tracemalloc
 import warnings
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
 import zstandard
 from sockets.loopback import Loopback, Seen, Writer, reply, serving
+from virtual_clock import VirtualClockLoop, run_virtual
 
 from tinker_ext import ServiceClient
 from tinker_ext._transport.bridge import client_context
@@ -84,7 +85,18 @@ def pool(
     return Lines(server.url, connections, max_reply_bytes, **options)
 
 
-def run(main: Callable[[], Awaitable[None]]) -> None:
+def held_loop() -> VirtualClockLoop:
+    """Return the running loop; its clock stands still until `release`, however busy the machine."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualClockLoop)
+    loop.hold()
+    return loop
+
+
+def run(
+    main: Callable[[], Awaitable[None]],
+    on_a_loop: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
+) -> None:
     """Run with warnings as errors: nothing may be left open or unawaited."""
 
     async def watched() -> None:
@@ -101,7 +113,7 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        asyncio.run(watched())
+        on_a_loop(watched())
         gc.collect()
 
 
@@ -359,45 +371,59 @@ def test_slow_loris() -> None:
     """M28: a byte now and then does not extend the time of an exchange."""
 
     async def main() -> None:
+        loop = held_loop()
+
         async def drip(_: Seen, writer: Writer) -> None:
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            (channel,) = http.pool._busy
+            while not channel._received:  # noqa: ASYNC110  # nothing tells when bytes have arrived
+                await asyncio.sleep(0)
+            loop.release()
             for _ in range(2000):
                 writer.write(b"x")
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.5)
 
         async with serving(drip) as server:
             http = pool(server)
-            with pytest.raises(ExchangeTimeoutError, match=r"0\.5 s") as caught:
-                await http.send_raw("GET", "/", b"", timeout=0.5)
+            with pytest.raises(ExchangeTimeoutError, match="30 s") as caught:
+                await http.send_raw("GET", "/", b"", timeout=30)
             assert caught.value.sent is True
+            assert loop.time() == 30
             await http.aclose()
 
-    run(main)
+    run(main, run_virtual)
 
 
 def test_silent_server_times_out() -> None:
     """M22: no answer at all is a timeout whose request may have arrived."""
 
     async def main() -> None:
+        loop = held_loop()
+
         async def silent(_: Seen, writer: Writer) -> None:
-            await asyncio.sleep(20)
+            loop.release()
+            await asyncio.sleep(200)
 
         async with serving(silent) as server:
             http = pool(server)
             with pytest.raises(ExchangeTimeoutError) as caught:
-                await http.send_raw("POST", "/", b"", b"x", timeout=0.5)
+                await http.send_raw("POST", "/", b"", b"x", timeout=60)
             assert caught.value.sent is None
+            assert loop.time() == 60
             await http.aclose()
 
-    run(main)
+    run(main, run_virtual)
 
 
 def test_server_that_never_reads() -> None:
     """M22: a request that cannot be written in time is a timeout."""
 
     async def main() -> None:
+        loop = held_loop()
+
         async def ignore(_: asyncio.StreamReader, writer: Writer) -> None:
             writer.transport.pause_reading()
+            loop.release()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -407,12 +433,12 @@ def test_server_that_never_reads() -> None:
         port = listener.sockets[0].getsockname()[1]
         http = Lines(f"http://127.0.0.1:{port}", 4, MB)
         with pytest.raises(ExchangeTimeoutError) as caught:
-            await http.send_raw("POST", "/", b"", bytes(32 * MB), timeout=0.2)
+            await http.send_raw("POST", "/", b"", bytes(32 * MB), timeout=60)
         assert caught.value.sent is None
         await http.aclose()
         listener.close()
 
-    asyncio.run(main())
+    run_virtual(main())
 
 
 def test_refused_connection() -> None:
