@@ -18,6 +18,9 @@ FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
 RUNNABLE = {"python", "bash"}
 SHOWN = {"console", "diff", "text", "yaml", "json", "toml"}
 
+COLUMNS = re.compile(r"\S {3}|[\u2500-\u28ff]")
+"""What shows that a line belongs to a table or a chart."""
+
 LONGEST = 60
 """Lines of output that a page shows of one block."""
 
@@ -114,8 +117,10 @@ def _output(printed: str) -> str:
         return ""
     if len(lines) > LONGEST:
         lines = [*lines[: LONGEST - 1], f"… {len(lines) - LONGEST + 1} more lines"]
+    # Columns would not stand under each other when they are wrapped.
+    kind = "" if any(COLUMNS.search(line) for line in lines) else " .sentences"
     # More backticks than any line of it has.
-    return "\n\n````{ .text .output }\n" + "\n".join(lines) + "\n````\n"
+    return f"\n\n````{{ .text .output{kind} }}\n" + "\n".join(lines) + "\n````\n"
 
 
 def _figure(svg: str) -> str:
