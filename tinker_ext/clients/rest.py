@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast
 
 import attrs
 from tinker_api import operations as api
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     )
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -154,6 +156,67 @@ class LookUps(forks.OfThisProcess):
     ) -> LightFuture[Any]:
         prepare(op, arguments)  # what is wrong fails here, before a byte is sent
         return self._workspace.submit(self._workspace.call(op, arguments, method=method))
+
+
+class AdminClient(LookUps):
+    """Reads what administrators of an organisation may see.
+
+    Args:
+        base_url: The server; as in `ServiceClient`.
+        api_key: The credential; as in `ServiceClient`.
+    """
+
+    def get_audit_log(
+        self, event_type: EventType = "all", day: date | None = None
+    ) -> Future[AuditLogResponse]:
+        """Entries of the audit log of one day (today by default)."""
+        return self._ask(
+            api.LIST_AUDIT_LOG,
+            method="get_audit_log",
+            event_type=event_type,
+            day=None if day is None else _day(day),
+        )
+
+    get_audit_log_async = awaited(get_audit_log)
+
+    def get_billing_usage(
+        self, starting_on: datetime | date | str, ending_before: datetime | date | str
+    ) -> Future[BillingUsageResponse]:
+        """What was used and what it cost in a span of time; a date is its midnight in UTC."""
+        return self._ask(
+            api.LIST_BILLING_USAGE_EVENTS,
+            method="get_billing_usage",
+            starting_on=_instant(starting_on),
+            ending_before=_instant(ending_before),
+        )
+
+    get_billing_usage_async = awaited(get_billing_usage)
+
+    def get_current_checkpoint_storage_usage(
+        self, project_id: str | None = None
+    ) -> Future[CurrentCheckpointStorageUsageResponse]:
+        """What stored checkpoints cost now."""
+        return self._ask(
+            api.GET_CURRENT_CHECKPOINT_STORAGE,
+            method="get_current_checkpoint_storage_usage",
+            project_id=project_id,
+        )
+
+    get_current_checkpoint_storage_usage_async = awaited(get_current_checkpoint_storage_usage)
+
+
+def _moved(
+    method: Callable[Concatenate[AdminClient, P], T],
+) -> Callable[Concatenate[RestClient, P], T]:
+    """A method that `RestClient` had before there was an `AdminClient`."""
+
+    @functools.wraps(method)
+    def old(self: RestClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        warnings.warn("This method has moved to AdminClient.", DeprecationWarning, stacklevel=2)
+        return method(AdminClient(self._workspace), *args, **kwargs)
+
+    old.__doc__ = f"Moved to `AdminClient.{method.__name__}`."
+    return cast("Callable[Concatenate[RestClient, P], T]", old)
 
 
 class RestClient(LookUps):
@@ -531,79 +594,11 @@ class RestClient(LookUps):
 
     # -- moved to AdminClient --------------------------------------------------------------
 
-    def get_audit_log(
-        self, event_type: EventType = "all", day: date | None = None
-    ) -> Future[AuditLogResponse]:
-        """Moved to `AdminClient.get_audit_log`."""
-        return self._admin().get_audit_log(event_type, day)
-
+    get_audit_log = _moved(AdminClient.get_audit_log)
     get_audit_log_async = awaited(get_audit_log)
-
-    def get_billing_usage(
-        self, starting_on: datetime | date | str, ending_before: datetime | date | str
-    ) -> Future[BillingUsageResponse]:
-        """Moved to `AdminClient.get_billing_usage`."""
-        return self._admin().get_billing_usage(starting_on, ending_before)
-
+    get_billing_usage = _moved(AdminClient.get_billing_usage)
     get_billing_usage_async = awaited(get_billing_usage)
-
-    def get_current_checkpoint_storage_usage(
-        self, project_id: str | None = None
-    ) -> Future[CurrentCheckpointStorageUsageResponse]:
-        """Moved to `AdminClient.get_current_checkpoint_storage_usage`."""
-        return self._admin().get_current_checkpoint_storage_usage(project_id)
-
-    get_current_checkpoint_storage_usage_async = awaited(get_current_checkpoint_storage_usage)
-
-    def _admin(self) -> AdminClient:
-        warnings.warn("This method has moved to AdminClient.", DeprecationWarning, stacklevel=3)
-        return AdminClient(self._workspace)
-
-
-class AdminClient(LookUps):
-    """Reads what administrators of an organisation may see.
-
-    Args:
-        base_url: The server; as in `ServiceClient`.
-        api_key: The credential; as in `ServiceClient`.
-    """
-
-    def get_audit_log(
-        self, event_type: EventType = "all", day: date | None = None
-    ) -> Future[AuditLogResponse]:
-        """Entries of the audit log of one day (today by default)."""
-        return self._ask(
-            api.LIST_AUDIT_LOG,
-            method="get_audit_log",
-            event_type=event_type,
-            day=None if day is None else _day(day),
-        )
-
-    get_audit_log_async = awaited(get_audit_log)
-
-    def get_billing_usage(
-        self, starting_on: datetime | date | str, ending_before: datetime | date | str
-    ) -> Future[BillingUsageResponse]:
-        """What was used and what it cost in a span of time; a date is its midnight in UTC."""
-        return self._ask(
-            api.LIST_BILLING_USAGE_EVENTS,
-            method="get_billing_usage",
-            starting_on=_instant(starting_on),
-            ending_before=_instant(ending_before),
-        )
-
-    get_billing_usage_async = awaited(get_billing_usage)
-
-    def get_current_checkpoint_storage_usage(
-        self, project_id: str | None = None
-    ) -> Future[CurrentCheckpointStorageUsageResponse]:
-        """What stored checkpoints cost now."""
-        return self._ask(
-            api.GET_CURRENT_CHECKPOINT_STORAGE,
-            method="get_current_checkpoint_storage_usage",
-            project_id=project_id,
-        )
-
+    get_current_checkpoint_storage_usage = _moved(AdminClient.get_current_checkpoint_storage_usage)
     get_current_checkpoint_storage_usage_async = awaited(get_current_checkpoint_storage_usage)
 
 

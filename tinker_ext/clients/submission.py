@@ -102,7 +102,7 @@ class Submission:
         self._model_id = model_id
         self.queue = TrainingQueue(workspace.server, model_id, filler(model_id))
         self.queue.owner = workspace.owner
-        workspace.add_queue(self.queue)
+        workspace.queues.append(self.queue)
 
     def _reserve(self, operation: str, data: Sequence[Datum] = ()) -> QueuedCall:
         if _losing.get() is self:

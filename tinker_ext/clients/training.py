@@ -105,20 +105,6 @@ def step_fields(params: OptimParams) -> dict[str, Any]:
     return {"optimizer_params": record_of(params)}
 
 
-def _warn_of_late_loads() -> None:
-    """Say that loading into a client in use is refused by the hosted service.
-
-    SkyRL pull request 2071 tried it there; SDK 0.36.0 warns with the same class.
-    """
-    warnings.warn(
-        "load_state and load_state_with_optimizer are deprecated: the hosted service takes a load "
-        "as a client's first request only. Make a new client with "
-        "create_training_client_from_state or create_training_client_from_state_with_optimizer.",
-        FutureWarning,
-        stacklevel=3,
-    )
-
-
 def _is_unknown_key(error: UnprocessableEntityError, key: str) -> bool:
     faults = error.body.get("detail") if isinstance(error.body, dict) else None
     return isinstance(faults, list) and any(
@@ -332,29 +318,25 @@ class TrainingClient(forks.OfThisProcess):
         The hosted service takes this as a client's first request only, so it warns (FutureWarning,
         as the official client does); `create_training_client_from_state` works everywhere.
         """
-        _warn_of_late_loads()
-        return self._load(path, False, weights_access_token)
+        return self._load_late(path, False, weights_access_token)
 
     async def load_state_async(
         self, path: str, weights_access_token: str | None = None
     ) -> APIFuture[LoadWeightsResponse]:
         """Async form of `load_state`."""
-        _warn_of_late_loads()
-        return self._load(path, False, weights_access_token)
+        return self._load_late(path, False, weights_access_token)
 
     def load_state_with_optimizer(
         self, path: str, weights_access_token: str | None = None
     ) -> APIFuture[LoadWeightsResponse]:
         """Load weights and optimizer state saved by `save_state`; warns as `load_state` does."""
-        _warn_of_late_loads()
-        return self._load(path, True, weights_access_token)
+        return self._load_late(path, True, weights_access_token)
 
     async def load_state_with_optimizer_async(
         self, path: str, weights_access_token: str | None = None
     ) -> APIFuture[LoadWeightsResponse]:
         """Async form of `load_state_with_optimizer`."""
-        _warn_of_late_loads()
-        return self._load(path, True, weights_access_token)
+        return self._load_late(path, True, weights_access_token)
 
     def save_weights_for_sampler(
         self,
@@ -516,6 +498,23 @@ class TrainingClient(forks.OfThisProcess):
         return {"ttl_seconds": ttl_seconds}
 
     # -- how calls leave -------------------------------------------------------------------
+
+    def _load_late(
+        self, path: str, optimizer: bool, weights_access_token: str | None
+    ) -> APIFuture[LoadWeightsResponse]:
+        """Load into a client that may be in use, which the hosted service refuses.
+
+        SkyRL pull request 2071 tried it there; SDK 0.36.0 warns with the same class.
+        """
+        warnings.warn(
+            "load_state and load_state_with_optimizer are deprecated: the hosted service takes a "
+            "load as a client's first request only. Make a new client with "
+            "create_training_client_from_state or "
+            "create_training_client_from_state_with_optimizer.",
+            FutureWarning,
+            stacklevel=3,
+        )
+        return self._load(path, optimizer, weights_access_token)
 
     def _load(
         self, path: str, optimizer: bool, weights_access_token: str | None

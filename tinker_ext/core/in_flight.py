@@ -7,15 +7,17 @@ import logging
 import operator
 import weakref
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import attrs
 
 from tinker_ext._transport.events import Observers, QueueStateSeen
-from tinker_ext.errors import ClientClosedError, DeadlineExceededError, StallError
+from tinker_ext.errors import ClientClosedError, DeadlineExceededError, StallError, TinkerError
 from tinker_ext.types.enums import QueueState
 
 log = logging.getLogger("tinker_ext")
+
+E = TypeVar("E", bound=TinkerError)
 
 LOG_EVERY_SECONDS: Final = 60.0
 """Least time between two log lines about waiting; the official clients use the same pace."""
@@ -73,6 +75,9 @@ class PendingOperation:
         return f"{text} ({', '.join(facts)})"
 
 
+_SHOWN: Final = [f.name for f in attrs.fields(PendingOperation) if f.name != "seconds"]
+
+
 class PendingOperations(list[PendingOperation]):
     """A list of pending operations that a notebook shows as a table."""
 
@@ -109,17 +114,8 @@ class Entry:
 
     def snapshot(self, now: float) -> PendingOperation:
         """What a user may see of it now."""
-        return PendingOperation(
-            operation=self.operation,
-            target=self.target,
-            stage=self.stage,
-            seconds=max(0.0, now - self.started),
-            attempt=self.attempt,
-            request_id=self.request_id,
-            seq_id=self.seq_id,
-            queue_state=self.queue_state,
-            reason=self.reason,
-        )
+        seconds = max(0.0, now - self.started)
+        return PendingOperation(seconds=seconds, **{n: getattr(self, n) for n in _SHOWN})
 
     def late(self, now: float, stall_seconds: float, failure: str = "") -> DeadlineExceededError:
         """The error for an operation whose deadline has passed, saying what it waited for.
@@ -133,27 +129,21 @@ class Entry:
         cls = StallError if still else DeadlineExceededError
         before = f" It had failed before: {failure}" if failure else ""
         error = cls(f"The deadline passed while waiting: {self.snapshot(now)}.{before}")
-        return error.with_context(
-            operation=self.operation,
-            request_id=self.request_id,
-            attempts=self.attempt,
-            elapsed=now - self.started,
-        )
+        return self._told(error, now)
 
     def cut_off(self, now: float) -> ClientClosedError:
         """The error for an operation whose client was closed before it ended."""
-        error = ClientClosedError(
-            f"The client was closed while this was under way: {self._brief()}."
-        )
+        brief = f"{self.operation} on {self.target or 'the server'}, {self.stage}"
+        error = ClientClosedError(f"The client was closed while this was under way: {brief}.")
+        return self._told(error, now)
+
+    def _told(self, error: E, now: float) -> E:
         return error.with_context(
             operation=self.operation,
             request_id=self.request_id,
             attempts=self.attempt,
             elapsed=now - self.started,
         )
-
-    def _brief(self) -> str:
-        return f"{self.operation} on {self.target or 'the server'}, {self.stage}"
 
 
 class InFlight:

@@ -64,8 +64,6 @@ class Session:
         self._count_from(0)
         self.began: float | None = None
         """Loop time at which the session was opened."""
-        self.messages: list[tuple[str, str]] = []
-        """Messages of the server at creation, as (level, text)."""
 
     @property
     def session_id(self) -> str | None:
@@ -156,7 +154,6 @@ class Session:
         ):
             if text:
                 log.log(level, "%s", text)
-                self.messages.append((logging.getLevelName(level), str(text)))
         return str(reply.session_id)
 
     async def finish(self, status: str, detail: str | None = None) -> None:

@@ -1154,7 +1154,6 @@ class TrainingQueue:
     def _expire(self, call: QueuedCall) -> None:
         now, stall = asyncio.get_running_loop().time(), self.server.in_flight.stall_seconds
         self._end(call, error=call.error or call.entry.late(now, stall))
-        self._abandon(call)
 
     def _abandon(self, call: QueuedCall) -> None:
         """Stop polling for a call nobody waits for; its requests go on."""
@@ -1162,9 +1161,6 @@ class TrainingQueue:
             call.timer.cancel()
             call.timer = None
         self.server.in_flight.discard(call.entry)
-        self._stop_polling(call)
-
-    def _stop_polling(self, call: QueuedCall) -> None:
         for request in call.requests:
             if request.polling and request.task is not None:
                 request.task.cancel()
@@ -1172,10 +1168,7 @@ class TrainingQueue:
     def _end(
         self, call: QueuedCall, *, value: Any = None, error: BaseException | None = None
     ) -> None:
-        if call.timer is not None:
-            call.timer.cancel()
-            call.timer = None
-        self.server.in_flight.discard(call.entry)
+        self._abandon(call)
         if error is None:
             call.result.settle(value)
             return

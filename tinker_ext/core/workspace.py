@@ -121,9 +121,11 @@ class Workspace:
         self.followed: TrainingQueue | None = None
         """The training requests that are written down."""
         self._wait = server.config.wait_deadline or FOREVER_SECONDS
-        self._queues: list[TrainingQueue] = []
+        self.queues: list[TrainingQueue] = []
+        """Those of its training clients, which end with it."""
         self._retained = False
-        self._closed = False
+        self.closed = False
+        """Whether `close` was called."""
         self._wants_cancels: Shared[bool] = Shared(self._ask_about_cancels)
         self._to_cancel: set[str] = set()
         self._calls: set[LightFuture[Any]] = set()
@@ -136,14 +138,9 @@ class Workspace:
 
     # -- any thread ------------------------------------------------------------------------
 
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
-
     def open(self) -> None:
         """Make sure the loop runs; raises when the workspace was closed."""
-        if self._closed:
+        if self.closed:
             raise ClientClosedError("This client is closed.")
         if not self._retained:
             self._retained = True
@@ -155,13 +152,13 @@ class Workspace:
 
     def retire_unused(self) -> bool:
         """Close a workspace that never sent anything; True when it is closed (already)."""
-        if not self._retained and not self._closed:
-            self._closed = True
+        if not self._retained and not self.closed:
+            self.closed = True
             if self.member is not None:
                 self.member.leave()
             if self.journal is not None:
                 self.journal.close()
-        return self._closed
+        return self.closed
 
     def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
         """Run a coroutine on the core loop."""
@@ -185,7 +182,7 @@ class Workspace:
 
     def begin(self) -> tuple[float, float]:
         """Make sure the loop runs; returns its time, and the seconds an operation may take."""
-        if self._closed or not self._retained:
+        if self.closed or not self._retained:
             self.open()
         return self.runtime.time(), _override.get() or self._wait
 
@@ -197,10 +194,6 @@ class Workspace:
         """Everything in flight or queued, oldest first."""
         return self.server.in_flight.snapshot(self.runtime.time())
 
-    def add_queue(self, queue: TrainingQueue) -> None:
-        """Note the queue of one more training client, to be ended with the workspace."""
-        self._queues.append(queue)
-
     def after_fork(self) -> None:
         """In a forked child: share nothing with the parent but the server and its settings.
 
@@ -211,7 +204,7 @@ class Workspace:
         self.server.in_flight.after_fork()
         self.session.after_fork()
         self.samples.after_fork()
-        for queue in self._queues:
+        for queue in self.queues:
             queue.after_fork()
         self.journal = self.followed = None
         self._wants_cancels = Shared(self._ask_about_cancels)
@@ -340,11 +333,11 @@ class Workspace:
 
     async def end(self, status: str, detail: str | None = None) -> None:
         """End everything: samples and training calls, heartbeat, session, connections."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         error: TinkerError = ClientClosedError("The client was closed while this was under way.")
-        for queue in self._queues:
+        for queue in self.queues:
             queue.close(error)
         self.samples.close(error)
         for call in list(self._calls):  # else the end of the loop would cancel them without a word
