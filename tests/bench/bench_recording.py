@@ -1,12 +1,12 @@
 """What it costs to record a run, and to open its log: `python tests/bench/bench_recording.py`.
 
 The cost of recording is the time spent inside the recorder during a real run, as a share of the
-run; so a busy machine slows both sides. Logs are opened by a process of its own.
+run; so a busy machine slows both sides. A log is opened by the command, as a user does.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -14,7 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
+import orjson
 
 from tinker_ext import AdamParams, Datum, ModelInput, SampleLog, SampleResponse, ServiceClient
 from tinker_ext.mock import Server, Settings
@@ -24,20 +26,6 @@ from tinker_ext.types import SampledSequence
 MODEL = "tinker-ext/tiny"
 STEP_SECONDS = 0.05
 LINES = 1_000_000
-
-OPEN = """
-import json, re, sys, time
-from pathlib import Path
-started, cpu = time.perf_counter(), time.process_time()
-from tinker_ext.ui.index import LogIndex
-log = LogIndex(Path(sys.argv[1]))
-log.advance()
-rows = log.steps[log.target].curve("loss", "step", 0, 1e300, 600)
-took, cpu = time.perf_counter() - started, time.process_time() - cpu
-log.save()
-most = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]
-print(json.dumps({"s": took, "cpu_s": cpu, "mb": int(most) / 1024, "lines": log.lines}))
-"""
 
 
 class Timed:
@@ -103,43 +91,88 @@ def recording_samples(rounds: int) -> float:
 
 
 def write_log(path: Path, lines: int = LINES) -> None:
-    """A log as a long run leaves it: five lines a step."""
-    head = '"session":"s-1","number":{0},"operation":"{1}","target":"m","model":"Qwen/Qwen3-8B"'
-    start = '{{"type":"start","time":{2:.6f},' + head + "}}\n"
-    end = (
-        '{{"type":"operation","time":{2:.6f},' + head + ',"seconds":1.234567,"tokens_in":400,'
-        '"tokens_out":0,"tokens":{{"train":400,"prefill":0,"sample":0}},"datums":16,"loss":{3},'
-        '"metrics":{{"loss:sum":{3},"clock":12.0}},"request_id":"r-{0}","seq_id":{0},'
-        '"attempts":2,"retries":0,"effect":"yes","error":null}}\n'
-    )
-    step = (
-        '{{"type":"step","time":{2:.6f},"session":"s-1","step":{0},"target":"m","model":"M",'
-        '"loss":{3},"loss_per_token":{3},"metrics":{{"loss:sum":{3},"clock":12.0,"kl":0.1}},'
-        '"tokens":{{"train":400,"prefill":0,"sample":0}},"seconds":2.8,'
-        '"totals":{{"train":400,"prefill":0,"sample":0,"cost":0.1}}}}\n'
-    )
-    with path.open("w") as file:
-        for number in range(1, lines // 5 + 1):
-            moment, loss, one, two = 1.7e9 + 3 * number, 900 / number, 2 * number - 1, 2 * number
-            file.write(start.format(one, "forward_backward", moment))
-            file.write(start.format(two, "optim_step", moment))
-            file.write(end.format(one, "forward_backward", moment, loss))
-            file.write(end.format(two, "optim_step", moment, loss))
-            file.write(step.format(number, "", moment, loss))
+    """A log as a long run leaves it: 58 lines for ten steps, like those of a real client."""
+    session = "5973c959-947b-49e8-aa28-cd7f8d7524fe"
+    target, names = f"{session}:train:0", ("loss:sum", "grad_norm:mean", "learning_rate:mean")
+    tokens = {"train": 1016, "prefill": 0, "sample": 0}
+    number = 0
+    with path.open("wb") as file:
+
+        def write(kind: str, **fields: Any) -> None:
+            line = {"type": kind, "time": round(now, 6), "session": session, **fields}
+            file.write(orjson.dumps(line) + b"\n")
+
+        now = 1.7e9
+        write("session_start", version=1, client="0.2.0", budget={}, currency="USD")
+        for step in range(1, lines * 10 // 58 + 1):
+            about = []
+            for operation in ("forward_backward", "optim_step"):
+                number, now = number + 1, now + 0.700123
+                call = {"number": number, "operation": operation, "target": target}
+                about.append(call | {"model": "Qwen/Qwen3-8B"})
+                write("start", **about[-1])
+            if step % 5 < 3:
+                state = {"lane": "train", "stage": "waiting", "since": round(now, 3),
+                         "deadline": round(now + 86400, 3), "attempts": 1, "retries": 0,
+                         "cause": None, "state": None, "reason": None,
+                         "request_id": f"req-{number:08}", "seq_id": number}  # fmt: skip
+                write("waiting", count=2, calls=[call | state for call in about])
+            metrics = dict.fromkeys(names, 900 / step)
+            for call in about:
+                write("operation", **call, seconds=1.682885, tokens_in=1016, tokens_out=0,
+                      tokens=tokens, datums=8, loss=900 / step, loss_per_token=0.9 / step,
+                      metrics=metrics, request_id=f"req-{number:08}", seq_id=number, attempts=1,
+                      retries=0, effect="yes", error=None)  # fmt: skip
+            write("step", step=step, target=target, model="Qwen/Qwen3-8B", loss=900 / step,
+                  loss_per_token=0.9 / step, metrics=metrics, tokens=tokens, seconds=1.4,
+                  totals=tokens | {"cost": 0.01 * step})  # fmt: skip
+            if step % 5 == 0:
+                write("time", seconds=2.8, server=2.5, queue=0.0, network=0.2, us=0.1,
+                      totals=tokens | {"cost": 0.01 * step})  # fmt: skip
 
 
 def opening() -> dict[str, dict[str, float]]:
-    """Seconds and megabytes to open a million lines: the first time, and with the index."""
+    """What one waits for after `tinker-ext ui`, on a million lines: the first time, and again.
+
+    Seconds by the clock and of CPU from the start of the command until the run is shown by the end
+    of its log, and until it is shown whole, with its curve; and the megabytes that took.
+    """
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "metrics.jsonl"
-        write_log(path)
-        found = {}
-        for name in ("first", "index"):
-            done = subprocess.run(
-                [sys.executable, "-c", OPEN, str(path)], capture_output=True, text=True, check=True
-            )
-            found[name] = json.loads(done.stdout)
-        return found
+        write_log(Path(folder) / "metrics.jsonl")
+        return {name: _open(folder) for name in ("first", "index")}
+
+
+def _open(folder: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "tinker_ext", "--format", "json", "ui", folder, "--port", "0"]
+    started, found = time.perf_counter(), dict[str, float]()
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            text = b""
+            while not text.endswith(b"}\n"):
+                text += process.stdout.readline()  # type: ignore[union-attr]
+            address = orjson.loads(text)["url"]
+            with httpx.Client(base_url=address.split("?")[0], timeout=60) as client:
+                client.get(address)
+                name = Path(folder).name
+                while "whole_s" not in found:
+                    run = client.get("/api/run", params={"id": name})
+                    if run.status_code == 200:
+                        query = {"id": name, "metric": "loss/token"}
+                        assert client.get("/api/curves", params=query).json()["lines"][0]["rows"]
+                        for when in ("shown", "whole")[: 1 + (run.json()["state"] != "reading")]:
+                            found.setdefault(f"{when}_s", time.perf_counter() - started)
+                            found.setdefault(f"{when}_cpu_s", _cpu(process.pid))
+                    time.sleep(0.01)
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            return found | {"mb": int(status.partition("VmHWM:")[2].split()[0]) / 1024}
+        finally:
+            process.terminate()
+
+
+def _cpu(process: int) -> float:
+    """Seconds of CPU that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -126,7 +126,8 @@ class Page:
                  "rows": steps.curve(metric, x, low, high, points)}
                 for name in asked.getlist("id")[:12]
                 if name in self.folder.logs
-                for target, steps in list(self.folder.logs[name].steps.items())[-MOST_MODELS:]
+                for shown in [self.folder.logs[name].tail or self.folder.logs[name]]
+                for target, steps in list(shown.steps.items())[-MOST_MODELS:]
                 for metric in asked.getlist("metric")[:12]
             ]  # fmt: skip
         return _json({"lines": lines})

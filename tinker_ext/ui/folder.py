@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from tinker_ext.ui.index import LogIndex, readable, regular
+from tinker_ext.ui.index import LogIndex, opened, readable
 from tinker_ext.ui.samples import SampleIndex
 
 MOST_LOGS = 2000
@@ -79,8 +79,7 @@ class Folder:
 
 def _is_log(path: Path) -> bool:
     try:
-        regular(path)
-        with path.open("rb") as file:
+        with opened(path) as file:
             return file.read(9) == b'{"type":"' and not path.name.startswith("samples.")
     except OSError:
         return False

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import attrs
 import numpy as np
@@ -28,11 +28,11 @@ from tinker_ext.runlog import KINDS, VERSION
 from tinker_ext.ui.reasons import SILENT_SECONDS, Why, explain, held_by
 
 T = TypeVar("T", dict[str, Any], list[Any])
-FORMAT = 5
+FORMAT = 6
 """Of the index file; one of another format is made anew."""
 
 BEHIND = 1 << 22
-"""Bytes not read yet from which on a log is said to be still read."""
+"""Bytes not read yet from which on a log is said to be still read, and its end is shown."""
 
 CHUNK = 1 << 18
 KEPT = 300
@@ -44,11 +44,12 @@ SHORT = 480
 
 HEAD = 1024
 SAVE_BYTES = 1 << 22
-"""An index is saved when the log has grown by this much, and by a quarter, since the last time."""
+"""An index is saved when this much more was read, at the end or when it is twice as much."""
 
 BASE = ("step", "time", "loss", "loss/token", "tokens/s", "seconds", "cost")
 NAN = float("nan")
-STEP, START, OPERATION = b'{"type":"step",', b'{"type":"start"', b'{"type":"operation"'
+STEP, WAITING, QUEUE = b'{"type":"step",', b'{"type":"waiting",', b'{"type":"queue"'
+START, OPERATION = b'{"type":"start"', b'{"type":"operation"'
 ODD = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What a line raises that is not as it should be."""
 SMOOTH = b'"retries":0,"effect":"yes","error":null}\n'
@@ -86,7 +87,7 @@ class Steps:
         else:
             self._widen(metrics)
             more = [metrics.get(name) for name in self._metrics]
-        self._new += get("step"), get("time"), loss, per_token, pace, seconds
+        self._new += record["step"] + 0, get("time"), loss, per_token, pace, seconds
         self._new += NAN if cost is None else cost, *more
 
     def settle(self) -> None:
@@ -148,7 +149,7 @@ class Seen:
     versions: list[Any] = attrs.field(factory=list)
     waiting: dict[str, dict[str, Any]] = attrs.field(factory=dict)
     again: dict[str, dict[str, Any]] = attrs.field(factory=dict)
-    held: dict[str, dict[str, Any]] = attrs.field(factory=dict)
+    held: dict[str, list[Any]] = attrs.field(factory=dict)
     retries: list[dict[str, Any]] = attrs.field(factory=list)
     outcomes: list[dict[str, Any]] = attrs.field(factory=list)
     reasons: Counter[str] = attrs.field(factory=dict, converter=Counter)
@@ -161,14 +162,18 @@ class LogIndex(Seen):
 
     Args:
         path: The log.
+        begin: Read from the first line behind this byte on, and keep no index.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path, self._place = path, path.with_name(f"{path.name}.index")
+    def __init__(self, path: Path, begin: int = 0) -> None:
+        self.path, self._begins = path, begin
+        self.tail: LogIndex | None = None
+        self._place = path.with_name(f"{path.name}.index")
         self.error: str | None = None
         self._stamp: tuple[int, int, int] | None = None
-        self._begin()
-        self._load()
+        self._begin(offset=begin)
+        if not begin:
+            self._load()
 
     def _begin(self, **seen: Any) -> None:
         super().__init__(**seen)
@@ -187,24 +192,30 @@ class LogIndex(Seen):
         """
         before = self.offset
         try:
-            found = regular(self.path)
+            found = self.path.stat()
             stamp = found.st_ino, found.st_size, found.st_mtime_ns
             if stamp == self._stamp:
                 return 0
-            with self.path.open("rb", CHUNK) as file:
+            with opened(self.path) as file:
                 self.size, self.error = found.st_size, None
                 length, checksum = self.mark
                 if self.size < self.offset or zlib.crc32(file.read(length)) != checksum:
                     self._begin(replaced=True)  # another log was put in its place
                     self.size, before = found.st_size, 0
+                behind = not self._begins and self.size - self.offset > BEHIND
+                if behind and self.tail is None:
+                    self.tail = LogIndex(self.path, self.size - BEHIND)
+                    self.tail.advance()
                 at_end = self._read(file, most)
             self._stamp = stamp if at_end else None
+            if self.size - self.offset <= BEHIND:
+                self.tail = None
         except OSError as error:
             news, self._stamp = self.error is None, None
             self.error = f"{readable(self.path.name)} cannot be read: {error.strerror}."
             return int(news)
         grown = self.offset - self._saved
-        if grown > SAVE_BYTES and grown * 4 > self.offset:
+        if grown > SAVE_BYTES and (grown > self._saved or self.tail is None) and not self._begins:
             self.save()
         return self.offset - before
 
@@ -215,6 +226,8 @@ class LogIndex(Seen):
             head = file.read(HEAD)
             self.mark = [len(head), zlib.crc32(head)]
         file.seek(self.offset)
+        if self._begins == self.offset > 0:
+            self.offset += len(file.readline())
         end, at_end = self.offset + most, False
         while self.offset < end and not at_end:
             lines = file.readlines(CHUNK)
@@ -230,9 +243,10 @@ class LogIndex(Seen):
         """Take in lines; of calls that go well they are only looked at.
 
         A `start` line counts unparsed when all but its time and number was parsed before, and an
-        `operation` line when its call is pending, all went well and no other line runs into it.
+        `operation` line when its call is pending, all went well and no other line runs into it. Of
+        `waiting` lines the last counts: each is about all calls.
         """
-        pending, known, steps = self.pending, self._known, list[bytes]()
+        pending, known, steps, waiting = self.pending, self._known, list[bytes](), b""
         self.lines += len(lines)
         for line in lines:
             if line.startswith(STEP):
@@ -249,18 +263,21 @@ class LogIndex(Seen):
                 and (key := session + number) in pending
                 and rest.endswith(SMOOTH)
                 and rest.count(b"{") == 2
-                and not (self.held or self.again)
             ):
                 del pending[key]
-                if self.waiting:
-                    self.waiting.pop(number[9:].decode(), None)
+            elif line.startswith(WAITING):
+                waiting = line
             elif line != b"\n":
+                if line.startswith(QUEUE):
+                    self._parse(waiting)
+                    waiting = b""
                 self._read_steps(steps)
                 self._parse(line)
                 if kind == START and pending.get(session + number) is line:
                     known.add(session + rest)
                     if len(known) > MOST_KNOWN:
                         known.clear()
+        self._parse(waiting)
         self._read_steps(steps)
         for model in self.steps.values():
             model.settle()
@@ -271,7 +288,7 @@ class LogIndex(Seen):
 
     def _parse(self, line: bytes) -> None:
         try:
-            record = parse(line)
+            record = parse(line or b'{"type":""}')
             if record["type"] == "start":
                 self.pending[_key(record)] = line
             elif take := getattr(self, "_take_" + record["type"], None):
@@ -280,12 +297,28 @@ class LogIndex(Seen):
             self.bad += 1
 
     def _read_steps(self, lines: list[bytes]) -> None:
+        """Take in `step` lines: the numbers of all, and what else the last one says."""
+        last: dict[str, Any] = {}
         for line in lines:
             try:
-                self._take_step(parse(line))
+                record = loads(line)
+                self._steps_of(record).add(record)
+                last = record
             except ODD:
                 self.bad += 1
         lines.clear()
+        try:
+            if last:
+                self._reach(checked(last))
+        except ODD:
+            self.bad += 1
+
+    def _steps_of(self, record: dict[str, Any]) -> Steps:
+        target = str(record.get("target"))
+        if target not in self.steps:
+            self.steps[target] = Steps()
+            self.began = self.began or record.get("time")
+        return self.steps[target]
 
     def _take_session_start(self, record: dict[str, Any]) -> None:
         self.budget = typed(dict, record.get("budget"))
@@ -299,37 +332,26 @@ class LogIndex(Seen):
         ours = _key(record, number=None)[:-4], _key({})[:-4]
         for key in [key for key in self.pending if not key.startswith(ours)]:
             del self.pending[key]
-        self._forget()
 
     def _take_session_end(self, record: dict[str, Any]) -> None:
         self.totals = typed(dict, record.get("totals")) or self.totals
         self.ended = str(record.get("status") or "ended")
         self.pending.clear()
-        self._forget()
-
-    def _forget(self) -> None:
-        self.waiting, self.again, self.held = {}, {}, {}
 
     def _take_step(self, record: dict[str, Any]) -> None:
-        target = str(record.get("target"))
-        steps = self.steps.get(target)
-        if steps is None:
-            steps = self.steps[target] = Steps()
-        number = record["step"] + 0
-        steps.add(record)
-        self.target, self.step = target, number
+        self._steps_of(record).add(record)
+        self._reach(record)
+
+    def _reach(self, record: dict[str, Any]) -> None:
+        self.target, self.step = str(record.get("target")), record["step"]
         self.model = record.get("model") or self.model
         self.totals = record.get("totals") or self.totals
-        if self.began is None:
-            self.began = record.get("time")
 
     def _take_operation(self, record: dict[str, Any]) -> None:
         if self.pending.pop(_key(record), None) is None:
             # A call that opened the session began before the session had an id.
             self.pending.pop(_key(record, session=None), None)
-        self.waiting.pop(str(record.get("number")), None)
-        self.again.pop(str(record.get("number")), None)
-        self.held.pop(_where(record), None)
+        self.again.pop(_call(record), None)
         error, retries = record.get("error"), record.get("retries") or 0
         if error or retries:
             effect = str(record.get("effect") or ("unknown" if error else "yes"))
@@ -340,7 +362,8 @@ class LogIndex(Seen):
             del self.outcomes[:-KEPT]
 
     def _take_queue(self, record: dict[str, Any]) -> None:
-        self.held[_where(record)] = {name: record.get(name) for name in ("state", "reason")}
+        state = {name: record.get(name) for name in ("state", "reason")}
+        self.held[_where(record)] = [record["time"] + 0.0, state]
 
     def _take_retry(self, record: dict[str, Any]) -> None:
         until = record["time"] + (record.get("delay") or 0.0) + 0.0  # texts could be added, too
@@ -349,13 +372,12 @@ class LogIndex(Seen):
         self.retries.append({key: record.get(key) for key in keys})
         del self.retries[:-KEPT]
         if record.get("number"):
-            self.again[str(record["number"])] = {"reason": record.get("reason"), "until": until}
+            self.again[_call(record)] = {"reason": record.get("reason"), "until": until}
 
     def _take_waiting(self, record: dict[str, Any]) -> None:
-        self.waiting = {str(call["number"]): call for call in record["calls"]}
-        for call in record["calls"]:
-            if call.get("state") == "active":  # a `queue` line is only written when it is not
-                self.held.pop(_where(call), None)
+        session = {"session": record.get("session")}
+        self.waiting = {_call(session | call): call for call in record["calls"]}
+        self.held = {}  # each call here has its state; a `queue` line is about what comes later
 
     def _take_time(self, record: dict[str, Any]) -> None:
         width = self.minutes[-1][1] if self.minutes else 60.0
@@ -387,14 +409,15 @@ class LogIndex(Seen):
         for line in islice(self.pending.values(), most):
             try:
                 record = parse(line)
-            except ODD:  # its time is not a number
+                since = record["time"] + 0.0
+            except ODD:
                 continue
-            number = str(record.get("number"))
             call = {"number": record.get("number"), "operation": str(record.get("operation")),
-                    "target": str(record.get("target")), "since": record.get("time")}  # fmt: skip
-            call |= self.waiting.get(number, {})
-            call |= self.held.get(_where(call), {})
-            call["held"] = held_by(call, self.again.get(number), now)
+                    "target": str(record.get("target")), "since": since}  # fmt: skip
+            seen, state = self.held.get(_where(call), (0.0, {}))
+            call |= self.waiting.get(_call(record), {})
+            call |= state if seen >= since else {}
+            call["held"] = held_by(call, self.again.get(_call(record)), now)
             found.append(call)
         return found
 
@@ -402,8 +425,6 @@ class LogIndex(Seen):
         """What state the run is in, why, and what one can do."""
         if self.error is not None:
             return Why("unreadable", self.error)
-        if self.size - self.offset > BEHIND:
-            return Why("reading")
         if self.ended is not None:
             return Why({"success": "done", "ended": "done"}.get(self.ended, self.ended))
         if self.lines == self.bad:
@@ -412,13 +433,15 @@ class LogIndex(Seen):
 
     def summary(self, now: float) -> dict[str, Any]:
         """One row of the list of runs."""
+        if self.tail:
+            read = {"state": "reading", "reason": None, "read": self.offset / self.size}
+            return self.tail.summary(now) | read | {"notes": self.notes(now)}
         why, steps = self.why(now), self.steps.get(self.target or "")
         rows = steps.curve("loss/token", "step", -np.inf, np.inf, 40) if steps else []
         kept = ("step", "model", "currency", "updated")
         return {name: getattr(self, name) for name in kept} | {
             "state": why.state,
             "reason": why.reason,
-            "read": self.offset / self.size if self.size else 1.0,
             "loss": self.last("loss/token", 1),
             "pace": self.last("tokens/s"),
             "seconds": self.last("seconds"),
@@ -430,6 +453,8 @@ class LogIndex(Seen):
 
     def details(self, now: float) -> dict[str, Any]:
         """One run, but for its curves and samples."""
+        if self.tail:
+            return self.tail.details(now) | self.summary(now)
         columns = [column for steps in self.steps.values() for column in steps.columns.items()]
         filled = dict.fromkeys(name for name, column in columns if not np.isnan(column).all())
         kept = ("began", "minutes", "retries", "outcomes", "effects", "totals", "budget")
@@ -442,7 +467,9 @@ class LogIndex(Seen):
 
     def notes(self, now: float) -> list[str]:
         """What a reader should know about the log itself."""
-        torn = 0 < self.size - self.offset <= BEHIND and now - (self.updated or 0) > SILENT_SECONDS
+        if self.tail:
+            return [f"The log is being read, {self.offset / self.size:.0%}. This is its end."]
+        torn = self.offset < self.size and now - (self.updated or 0) > SILENT_SECONDS
         other = ", ".join(map(str, self.versions))
         notes = {
             f"Written in format {other}, and this program knows {VERSION}: what it understands is "
@@ -476,8 +503,8 @@ class LogIndex(Seen):
 
     def _load(self) -> None:
         try:
-            regular(self._place)
-            line, _, rest = self._place.read_bytes().partition(b"\n")
+            with opened(self._place) as file:
+                line, _, rest = file.read().partition(b"\n")
             head = orjson.loads(line)
             whole = len(rest) == 8 * sum(length for *_, length in head["steps"])
             if head["format"] != FORMAT or not whole:
@@ -494,12 +521,17 @@ class LogIndex(Seen):
             self._begin()
 
 
-def regular(path: Path) -> os.stat_result:
-    """The status of a regular file; raises OSError for a pipe, which would wait for its writer."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
+def opened(path: Path) -> BinaryIO:
+    """A regular file, to be read; raises OSError for a pipe, without waiting for its writer."""
+
+    def at_once(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+    file = open(path, "rb", CHUNK, opener=at_once)  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
         raise OSError(errno.EINVAL, "it is not a regular file")
-    return found
+    return file
 
 
 def readable(name: str | Path) -> str:
@@ -507,19 +539,32 @@ def readable(name: str | Path) -> str:
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
+def _call(record: dict[str, Any]) -> str:
+    return f"{record.get('session')} {record.get('number')}"
+
+
 def _where(record: dict[str, Any]) -> str:
     return f"{record.get('operation')} {record.get('target')}"
 
 
-def parse(line: bytes) -> dict[str, Any]:
-    """A line that the page can send on; raises one of `ODD` for any other."""
+def loads(line: bytes) -> dict[str, Any]:
+    """What a line says; raises one of `ODD` for one that is not JSON."""
     try:
         record: dict[str, Any] = orjson.loads(line)
     except ValueError:  # NaN, as other programs write it, becomes null
         record = orjson.loads(orjson.dumps(json.loads(line)))
-    if len(line) > SHORT:
-        orjson.dumps([[[[[[[[record]]]]]]]])  # raises for what is nested too deeply for the page
     return record
+
+
+def checked(record: dict[str, Any]) -> dict[str, Any]:
+    """The same; raises one of `ODD` for one that is nested too deeply to be sent to the page."""
+    orjson.dumps([[[[[[[[record]]]]]]]])
+    return record
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """What a line says, if the page can be told; raises one of `ODD` for any other."""
+    return checked(loads(line)) if len(line) > SHORT else loads(line)
 
 
 def typed(kind: type[T], value: Any) -> T:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tinker_ext.ui.index import ODD, parse, regular, typed
+from tinker_ext.ui.index import ODD, opened, parse, typed
 
 NAMES = ("samples.1.jsonl", "samples.jsonl")
 """The older file, then the one that is written to; see `tinker_ext.runlog`."""
@@ -35,7 +35,7 @@ class SampleIndex:
         found = {}
         for name in NAMES:
             with suppress(OSError):
-                status = regular(self.folder / name)
+                status = (self.folder / name).stat()
                 found[name] = status.st_ino, status.st_size
         if found == self._read:
             return False
@@ -49,7 +49,7 @@ class SampleIndex:
         return True
 
     def _take(self, name: str, offset: int) -> int:
-        with suppress(OSError), (self.folder / name).open("rb") as file:
+        with suppress(OSError), opened(self.folder / name) as file:
             file.seek(offset)
             for line in file:
                 if not line.endswith(b"\n"):
@@ -92,7 +92,7 @@ class SampleIndex:
         for row in [row for row in self.rows if row["prompt_id"] == prompt_id][-MOST_RECORDS:]:
             name, offset, length = row["place"]
             try:
-                with (self.folder / name).open("rb") as file:
+                with opened(self.folder / name) as file:
                     file.seek(offset)
                     found.append(_shorten(parse(file.read(length))))
             except (OSError, *ODD):  # rotated since

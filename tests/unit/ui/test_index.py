@@ -15,6 +15,7 @@ from tinker_ext.mock.settings import Pause
 from tinker_ext.ui import index
 from tinker_ext.ui.folder import Folder
 from tinker_ext.ui.index import HEAD, MOST_COLUMNS, MOST_MINUTES, LogIndex
+from tinker_ext.ui.samples import SampleIndex
 
 DEEP = json.loads("[" * 400 + "]" * 400)
 
@@ -474,6 +475,42 @@ def test_a_pipe_in_the_folder_is_not_waited_for(tmp_path):
     assert "not a regular file" in shown["pipe"]["reason"]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="has no named pipes")
+@pytest.mark.parametrize("name", ["metrics.jsonl", "samples.jsonl"])
+def test_a_file_swapped_for_a_pipe_is_not_waited_for(path, name, monkeypatch):
+    """M50: also when it was a regular file at the last look."""
+    place = write(path.with_name(name), step(1))
+    status, log, samples = place.stat(), LogIndex(path), SampleIndex(path.parent)
+    place.unlink()
+    os.mkfifo(place)
+    monkeypatch.setattr(type(place), "stat", lambda *_, **__: status)
+    reader = threading.Thread(target=lambda: (log.advance(), samples.advance()), daemon=True)
+    reader.start()
+    reader.join(60)
+    assert not reader.is_alive()
+    assert (log.error is None) == (name == "samples.jsonl")
+
+
+def test_the_end_of_a_long_log_is_shown_while_the_rest_is_read(path, monkeypatch):
+    """M50: state, calls, last step and recent curve at once; then the same as if read at once."""
+    write(path, *(step(n) for n in range(1, 2000)))
+    write(path, line("start", number=7, operation="optim_step", target="m"))
+    whole = read(path)
+    path.with_name("metrics.jsonl.index").unlink(missing_ok=True)
+    monkeypatch.setattr(index, "BEHIND", 4000)
+    monkeypatch.setattr(index, "CHUNK", 4000)
+    log = LogIndex(path)
+    log.advance(1)
+    shown = log.details(1001.0)
+    assert (shown["state"], shown["step"], len(shown["calls"])) == ("reading", 1999, 1)
+    assert 0 < shown["read"] < 0.1
+    assert "being read, " in shown["notes"][0]
+    assert log.tail.steps["m"].curve("loss", "step", 0, 9999, 9)[-1][0] == 1999
+    while log.advance(100_000):
+        pass
+    assert log.details(1001.0) == whole.details(1001.0)
+
+
 # -- reading without parsing -------------------------------------------------------------------
 
 ENDED = {"retries": 0, "effect": "yes", "error": None}
@@ -529,6 +566,14 @@ HOSTILE = {
         line("waiting", count=1, calls=[{"number": n, "stage": "sending"} for n in (1, 2)]),
         call(1)[1],
     ],
+    "waiting, held, waiting": [
+        *(call(n)[0] for n in (1, 2)),
+        line("waiting", count=1, calls=[{"number": 1, "state": "active"}]),
+        line("queue", operation="optim_step", target="m", state="paused_capacity", reason="full"),
+        *call(3),
+        line("waiting", count=1, calls=[{"number": 2, "state": "paused_rate_limit"}]),
+        call(1)[1],
+    ],
     "sent again": [
         call(1)[0],
         line("retry", number=1, operation="optim_step", reason="503", delay=9.0, lane="train"),
@@ -547,7 +592,7 @@ def test_what_is_not_parsed_is_as_if_it_were(path, name, monkeypatch):
     with path.open("a") as file:
         file.write(call(999)[0][:50])
     read_fast = read(path)
-    for constant in ("STEP", "START", "OPERATION"):
+    for constant in ("STEP", "START", "OPERATION", "WAITING"):
         monkeypatch.setattr(index, constant, b"\0")
     plain = read(path)
     for now in (1001.0, 1100.0):
