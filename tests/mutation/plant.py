@@ -339,6 +339,8 @@ def _unseen(node: ast.AST) -> str | None:
             return "what torch does, see `nox -s tests_torch`"
         if isinstance(node, ast.Call):
             function = node.func
+            if getattr(function, "attr", getattr(function, "id", "")) == "lru_cache":
+                return "how much is remembered"
             owner = getattr(function, "value", None)
             if isinstance(owner, ast.Name) and owner.id in ("log", "logger", "warnings"):
                 return "what is logged"

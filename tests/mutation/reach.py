@@ -42,7 +42,14 @@ LEFT_OUT = (
     "tests/contract/test_server_*",
     "tests/contract/test_document_*",
 )
+# Tests that judge a kind of bug, by the file it is in.
+MADE_FOR = {
+    "wider except": "tests/faults/test_unexpected_errors.py"
+    "::test_an_error_nobody_expects_passes_every_handler[{}]",
+}
 PART = 40
+LEAST_MOVED = 4
+"""Lines in a row that tell where a part of a file has gone."""
 # Programs that a test starts are measured too, each in the context of the test that started it.
 PROGRAMS = """[run]
 source = tinker_ext
@@ -70,9 +77,10 @@ class Reach:
         """Tests that reach a bug, the likeliest to notice it first.
 
         Those in the file that is named after the bug's, then the quickest one of every file, then
-        the next of every file.
+        the next of every file. A test that is made for a kind of bug comes before them.
         """
         table = self.lines.get(bug.path, {})
+        made = MADE_FOR.get(bug.kind, "").format(bug.path.removeprefix("tinker_ext/"))
         found = {*table.get(bug.line, ()), *table.get(bug.statement, ())}
         if bug.loads or not found:
             # What runs when a file is loaded may be noticed by whoever uses the file; so may what
@@ -83,7 +91,9 @@ class Reach:
             by_file.setdefault(_file(test), []).append(test)
         ranks = {test: rank for tests in by_file.values() for rank, test in enumerate(tests)}
         own = f"test_{Path(bug.path).stem}.py"
-        return sorted(
+        found.discard(made)
+        first = [made] if made else []
+        return first + sorted(
             found,
             key=lambda test: (
                 0 if _file(test).endswith(f"/{own}") else 1 + ranks[test],
@@ -99,7 +109,8 @@ def reach(*, kept_only: bool = False, workers: int = 2) -> Reach:
     """The reach of all tests.
 
     Args:
-        kept_only: Take what was measured last, also of test files that changed since.
+        kept_only: Take what was measured last, also of test files that changed since; only those
+            that are new are measured.
         workers: Processes that measure at a time.
     """
     PLACE.mkdir(parents=True, exist_ok=True)
@@ -110,8 +121,8 @@ def reach(*, kept_only: bool = False, workers: int = 2) -> Reach:
     same = measured.keys() if kept_only else {n for n in files if measured.get(n) == files[n]}
     lines = _moved(kept, set(same))
     seconds = {test: took for test, took in kept.get("seconds", {}).items() if _file(test) in same}
-    changed = [name for name in files if name not in same and not (kept_only and kept)]
-    known = {name: files[name] for name in files if name in same}
+    changed = [name for name in files if name not in same]
+    known = {name: measured[name] for name in files if name in same}
     while changed:
         # In parts, so that a run that is ended early has not measured for nothing.
         print(f"measuring what {len(changed)} test files reach", flush=True)
@@ -153,20 +164,29 @@ def _core() -> list[str]:
 def _moved(kept: dict[str, Any], files: set[str]) -> Lines:
     """What was measured, by the numbers that the lines have now.
 
-    A line that is new is as reached as the one before it.
+    A line that is new is as reached as the one before it; lines of a file that is gone are looked
+    for in all others.
     """
     names = kept.get("names", [])
+    sources = {name: text.splitlines() for name, text in kept.get("sources", {}).items()}
+    gone = [name for name in sources if not (ROOT / name).exists()]
     found: Lines = {}
     for name in _core():
-        old = kept.get("lines", {}).get(name)
-        if old is None:
-            continue
-        before, now = kept["sources"][name].splitlines(), (ROOT / name).read_text().splitlines()
-        blocks = difflib.SequenceMatcher(None, before, now, autojunk=False).get_matching_blocks()
-        place = {b.b + i: b.a + i for b in blocks for i in range(b.size)}
-        last = 0
+        now = (ROOT / name).read_text().splitlines()
+        place: dict[int, tuple[str, int]] = {}
+        for origin in ([name] if name in sources else []) + gone:
+            least = 1 if origin == name else LEAST_MOVED
+            before = sources[origin]
+            for a, b, size in difflib.SequenceMatcher(
+                None, before, now, autojunk=False
+            ).get_matching_blocks():
+                if size >= least:
+                    for i in range(size):
+                        place.setdefault(b + i, (origin, a + i))
+        origin, last = name, 0
         for number in range(len(now)):
-            last = place.get(number, last)
+            origin, last = place.get(number, (origin, last))
+            old = kept["lines"].get(origin, {})
             tests = {names[test] for test in old.get(str(last + 1), ())}
             if tests := {test for test in tests if _file(test) in files}:
                 found.setdefault(name, {})[number + 1] = tests

@@ -1,9 +1,9 @@
 """Plant bugs in the core by seed and see which the tests catch: `nox -s mutation -- --bugs 300`.
 
-Each bug is planted in a copy of the tree, and the tests that reach its line are run, the quickest
-first, until one fails. Bugs that survive are printed; `survivors.toml` lists those that were read
-and change nothing a user could see, each with its reason; an entry that fits no line any more
-fails the run. `--since REV` plants only in lines that
+Each bug is planted in a copy of the tree, and the tests that reach its line are run, the likeliest
+to notice it first, until one fails; two copies work at a time. Bugs that survive are printed;
+`survivors.toml` lists those that were read and change nothing a user could see, each with its
+reason; an entry that fits no line any more fails the run. `--since REV` plants only in lines that
 changed since a revision.
 """
 
@@ -23,6 +23,7 @@ import sys
 import time
 import tomllib
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
@@ -34,6 +35,7 @@ from mutation.reach import FOLDERS, PLACE, Reach, reach  # noqa: E402
 
 COPIED = ("tinker_ext", "generated", "tests", "openapi", "codegen", "examples", "docs")
 KEPT = HERE.with_name("survivors.toml")
+FIRST = 8
 
 
 def main() -> int:
@@ -43,8 +45,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="which ones")
     parser.add_argument("--since", help="only in lines changed since this revision")
     parser.add_argument("--only", default="*", help="only in files that match")
-    parser.add_argument("--kept", action="store_true", help="measure nothing anew")
-    parser.add_argument("--workers", type=int, default=2, help="processes that measure at a time")
+    parser.add_argument("--kept", action="store_true", help="measure new test files only")
+    parser.add_argument(
+        "--workers", type=int, default=2, help="processes that measure, and bugs judged, at a time"
+    )
     parser.add_argument(
         "--seconds", type=float, default=90.0, help="tests of one bug, as they were measured"
     )
@@ -68,12 +72,33 @@ def main() -> int:
     for reason, count in sorted(left_out(files).items()):
         print(f"{count:5} more would change only {reason}; they are not planted")
     sys.stdout.flush()
-    copy = Copy(options.seconds)
-    try:
-        outcomes = [(bug, copy.judge(bug, found)) for bug in chosen]
-    finally:
-        copy.remove()
+    outcomes = judged(chosen, found, options.seconds, options.workers)
     return report(outcomes, options.least, options.json)
+
+
+def judged(bugs: list[Bug], found: Reach, seconds: float, workers: int) -> list[tuple[Bug, str]]:
+    """The outcome of each bug, a few judged at a time, each worker in a copy of its own."""
+    first = Copy(seconds, PLACE / f"tree-{os.getpid()}", ROOT)
+    more = [PLACE / f"tree-{os.getpid()}-{number}" for number in range(1, min(workers, len(bugs)))]
+    copies = [first, *(Copy(seconds, place, first.place) for place in more)]
+    there = _collected(first.place, first.environment)
+    for copy in copies:
+        copy.there = set(there)
+    left = iter(bugs)
+    outcomes: dict[Bug, str] = {}
+
+    def work(copy: Copy) -> None:
+        for bug in left:
+            outcomes[bug] = copy.judge(bug, found)
+
+    try:
+        with ThreadPoolExecutor(len(copies)) as pool:
+            for done in [pool.submit(work, copy) for copy in copies]:
+                done.result()
+    finally:
+        for copy in copies:
+            copy.remove()
+    return [(bug, outcomes[bug]) for bug in bugs]
 
 
 def changed_lines(revision: str) -> dict[str, set[int]]:
@@ -102,30 +127,35 @@ class Copy:
     The process has loaded what tests need but the package; each bug is judged by a fork of it.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, place: Path, origin: Path) -> None:
         self._seconds = seconds
-        self.place = PLACE / f"tree-{os.getpid()}"
+        self.place = place
+        self.there: set[str] = set()
+        """The tests there are; one that was measured may have another name by now."""
+        self._sound: set[str] = set()
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "node_modules")
         for name in COPIED:
-            if (ROOT / name).exists():
-                shutil.copytree(ROOT / name, self.place / name, ignore=ignored)
+            if (origin / name).exists():
+                shutil.copytree(
+                    origin / name, place / name, ignore=ignored if origin == ROOT else None
+                )
         for name in ("pyproject.toml", "noxfile.py", "README.md", "CHANGELOG.md"):
-            shutil.copy(ROOT / name, self.place / name)
-        # Checked by content: a bug that is planted and taken out within a second is seen.
-        mode = py_compile.PycInvalidationMode.CHECKED_HASH
-        for name in ("tinker_ext", "generated", "tests"):
-            compileall.compile_dir(self.place / name, quiet=2, invalidation_mode=mode)
-        paths = [str(self.place / name) for name in ("", "generated", "tests")]
-        environment = {
+            shutil.copy(origin / name, place / name)
+        paths = [str(place / name) for name in ("", "generated", "tests")]
+        self.environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(paths),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        self._there = _collected(self.place, environment)
+        if origin == ROOT:
+            # Checked by content: a bug that is planted and taken out within a second is seen.
+            mode = py_compile.PycInvalidationMode.CHECKED_HASH
+            for name in ("tinker_ext", "generated", "tests"):
+                compileall.compile_dir(place / name, quiet=2, invalidation_mode=mode)
         self._process = subprocess.Popen(
             [sys.executable, str(HERE.with_name("judge.py"))],
-            cwd=self.place,
-            env=environment,
+            cwd=place,
+            env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -134,37 +164,48 @@ class Copy:
     def judge(self, bug: Bug, found: Reach) -> str:
         """`caught`, `hangs`, `survived` or `unreached`."""
         began = time.monotonic()
-        tests = [test for test in found.tests(bug) if test in self._there]
         chosen, total = [], 0.0
-        for test in tests:
-            seconds = found.seconds.get(test, 9.0)
-            if chosen and total + seconds > self._seconds:
-                break
-            chosen.append(test)
-            total += seconds
-        outcome, by = "unreached", ""
-        while chosen:
-            outcome, by = self._run(bug, chosen, total)
-            if outcome == "survived" or self._is_to_blame(bug, by, outcome, found.seconds.get(by)):
-                break
-            # A test that fails or hangs without the bug as well has caught nothing.
-            self._there.discard(by)
-            chosen.remove(by)
-            hung, outcome, by = outcome == "hangs", "survived", ""
-            if hung:
+        for test in found.tests(bug):
+            if test in self.there:
+                seconds = found.seconds.get(test, 9.0)
+                if chosen and total + seconds > self._seconds:
+                    break
+                chosen.append(test)
+                total += seconds
+        outcome, by = "survived" if chosen else "unreached", ""
+        for part in _parts(chosen):
+            outcome, by = self._noticed(bug, part, found)
+            if outcome != "survived":
                 break
         took = time.monotonic() - began
         told = f"  by {by}" if by else ""
         print(f"{outcome:9} {took:5.1f} s {len(chosen):4} tests  {bug.name}{told}", flush=True)
         return outcome
 
+    def _noticed(self, bug: Bug, tests: list[str], found: Reach) -> tuple[str, str]:
+        """Whether one of the tests notices a bug, and which."""
+        left = list(tests)
+        while left:
+            total = sum(found.seconds.get(test, 9.0) for test in left)
+            outcome, by = self._run(bug, left, total)
+            if outcome == "survived" or self._is_to_blame(bug, by, outcome, found.seconds.get(by)):
+                return outcome, by
+            # A test that fails or hangs without the bug as well has caught nothing.
+            self.there.discard(by)
+            left.remove(by)
+            if outcome == "hangs":
+                break
+        return "survived", ""
+
     def _is_to_blame(self, bug: Bug, test: str, outcome: str, seconds: float | None) -> bool:
         """Whether it is the bug that makes a test fail or hang, not the machine or the test."""
         if not test:
             return True  # nothing could be loaded
         seconds = 9.0 if seconds is None else seconds
-        if self._run(None, [test], seconds)[0] != "survived":
-            return False
+        if test not in self._sound:
+            if self._run(None, [test], seconds)[0] != "survived":
+                return False
+            self._sound.add(test)
         # On a busy machine all tests together may have taken too long, or one test just then.
         return outcome == "caught" or self._run(bug, [test], seconds)[0] != "survived"
 
@@ -198,8 +239,14 @@ class Copy:
         shutil.rmtree(self.place, ignore_errors=True)
 
 
+def _parts(tests: list[str]) -> list[list[str]]:
+    """The first few tests alone: most bugs are caught by them, and loading files takes longest."""
+    parts = [tests[:FIRST], tests[FIRST : 5 * FIRST], tests[5 * FIRST :]]
+    return [part for part in parts if part]
+
+
 def _collected(place: Path, environment: dict[str, str]) -> set[str]:
-    """The tests there are; one that was measured may have another name by now."""
+    """The names of all tests."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*command, *FOLDERS],
