@@ -79,7 +79,9 @@ async def feed(
     position = 0
     while position < len(data) and not socket.closed:
         step = rng.choice(steps)
-        channel.data_received(data[position : position + step])
+        piece = data[position : position + step]
+        channel.get_buffer(-1)[: len(piece)] = piece
+        channel.buffer_updated(len(piece))
         position += step
     channel.connection_lost(None)
     assert waiter.done()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from typing import cast
+from weakref import WeakKeyDictionary
 
 import httptools
 
@@ -30,16 +31,22 @@ _JOIN_BYTES = 64 * 1024
 # The line before a chunk; longer ones carry extensions, which nobody uses.
 _CHUNK_LINE_BYTES = 32
 
+_READ_BYTES = 256 * 1024
+# What arrives is parsed before anything else is read, so that one buffer serves all connections of
+# a loop. With one made for every read, most of the time of a read went into making it.
+_buffers: WeakKeyDictionary[asyncio.AbstractEventLoop, memoryview] = WeakKeyDictionary()
+
 RawReply = tuple[int, dict[str, str], bytes]
 
 
-class Channel(asyncio.Protocol):
+class Channel(asyncio.BufferedProtocol):
     """An open connection and the one exchange it carries at a time."""
 
     # Thousands of them are open while thousands of samples wait.
     __slots__ = (
         "_body",
         "_body_bytes",
+        "_buffer",
         "_chunks",
         "_closed",
         "_done",
@@ -66,6 +73,10 @@ class Channel(asyncio.Protocol):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        buffer = _buffers.get(loop)
+        if buffer is None:
+            buffer = _buffers[loop] = memoryview(bytearray(_READ_BYTES))
+        self._buffer = buffer
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[RawReply] | None = None
@@ -159,19 +170,22 @@ class Channel(asyncio.Protocol):
         self._paused = False
         self._write_on()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Read bytes of the reply."""
         parser = self._parser
         if self._waiter is None or parser is None:
             self.abort()  # nobody asked: what follows could answer the next request
             return
-        size = len(data)
-        self._received = received = self._received + size
-        if received > MAX_HEADER_BYTES + size and not self._head_done:
+        self._received = received = self._received + nbytes
+        if received > MAX_HEADER_BYTES + nbytes and not self._head_done:
             self._fail(ReplyTooLargeError(f"the reply's headers exceed {MAX_HEADER_BYTES} bytes"))
             return
         try:
-            parser.feed_data(data)
+            parser.feed_data(self._buffer[:nbytes])
         except httptools.HttpParserCallbackError:
             self._fail(self._error or MalformedReplyError("the reply could not be read"))
             return
@@ -181,7 +195,7 @@ class Channel(asyncio.Protocol):
             return
         # What is neither head nor body: the sizes of chunks, their extensions, and trailers.
         beside = received - self._body_bytes
-        if beside > 2 * MAX_HEADER_BYTES + size + self._chunks * _CHUNK_LINE_BYTES:
+        if beside > 2 * MAX_HEADER_BYTES + nbytes + self._chunks * _CHUNK_LINE_BYTES:
             self._fail(ReplyTooLargeError(f"the reply's trailers exceed {MAX_HEADER_BYTES} bytes"))
         elif self._done:
             self._deliver()

@@ -63,7 +63,7 @@ LANE_SETTINGS: Mapping[str, LaneSettings] = {
 
 
 class Pool:
-    """The connections of one lane to one origin.
+    """The connections of one lane to one origin, on the loop that runs when it is made.
 
     Args:
         origin: The only place requests may go.
@@ -90,6 +90,7 @@ class Pool:
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self.origin = origin
+        self._loop = asyncio.get_running_loop()  # not asked for again: that is a system call
         self.queue = FairQueue(settings.connections)
         self._given = given is not None
         self._foreign = given
@@ -131,8 +132,7 @@ class Pool:
             ReplyTooLargeError: More bytes than allowed, also after unpacking.
             ExchangeTimeoutError: Not finished in time.
         """
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = self._loop.time()
         limit = call.max_reply_bytes or self._max_reply_bytes
         if self._foreign is not None:
             timeout = min(call.timeout, max(deadline - now, 0.001))
@@ -153,7 +153,7 @@ class Pool:
         kept = channel is not None
         while True:  # at most twice: once more when a kept connection was closed just now
             if channel is None:
-                channel = await self._connect(loop, min(self._connect_timeout, end - loop.time()))
+                channel = await self._connect(min(self._connect_timeout, end - self._loop.time()))
             waiter = channel.start(head, content, limit, head_only=method == "HEAD")
             self._busy[channel] = end, seconds
             if len(self._busy) == 1:
@@ -163,7 +163,7 @@ class Pool:
             else:
                 self._in_order = False
             if self._timer is None or end < self._rings:
-                self._watch(loop, end)
+                self._watch(end)
             try:
                 return await waiter
             except asyncio.CancelledError:
@@ -171,25 +171,25 @@ class Pool:
                 raise
             except ConnectionLostError:
                 safe = method == "GET" or call.retry in _SAFE_RULES
-                if self._closed or not (kept and safe and self._may_resend(loop.time())):
+                if self._closed or not (kept and safe and self._may_resend(self._loop.time())):
                     raise
             finally:
-                self._give_back(channel, loop)
+                self._give_back(channel)
             channel, kept = None, False
 
     # One timer for all exchanges, which stays set when they end: setting and cancelling one for
     # each would cost more than the rest of this class.
 
-    def _watch(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
+    def _watch(self, until: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._rings = until
-        self._timer = loop.call_at(until, self._expire, loop)
+        self._timer = self._loop.call_at(until, self._expire)
 
-    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _expire(self) -> None:
         """End the exchanges whose time is over; nearly always they are due in order."""
         self._timer = None
-        now = loop.time()
+        now = self._loop.time()
         due, left = [], []
         for channel, (end, seconds) in self._busy.items():
             if end <= now:
@@ -200,11 +200,11 @@ class Pool:
                 break
         self._in_order = self._in_order or left == sorted(left)
         if left:
-            self._watch(loop, min(left))
+            self._watch(min(left))
         for channel, seconds in due:
             channel.expire(seconds)
 
-    def _give_back(self, channel: Channel, loop: asyncio.AbstractEventLoop) -> None:
+    def _give_back(self, channel: Channel) -> None:
         """Keep a connection for the next request, if it is still open."""
         del self._busy[channel]
         if not channel.alive:
@@ -212,10 +212,10 @@ class Pool:
         if self._closed:
             channel.abort()
             return
-        channel.idle_since = loop.time()
+        channel.idle_since = self._loop.time()
         self._idle.append(channel)
         if self._sweeper is None:
-            self._sweeper = loop.call_later(self._idle_seconds, self._sweep, loop)
+            self._sweeper = self._loop.call_later(self._idle_seconds, self._sweep)
 
     def _may_resend(self, now: float) -> bool:
         """Whether a request whose idle connection was just closed is sent anew without a pause."""
@@ -236,17 +236,17 @@ class Pool:
             return channel
         return None
 
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _sweep(self) -> None:
         """Close what has been idle too long; the oldest stand on the left."""
         self._sweeper = None
-        horizon = loop.time() - self._idle_seconds
+        horizon = self._loop.time() - self._idle_seconds
         while self._idle and (not self._idle[0].alive or self._idle[0].idle_since <= horizon):
             self._idle.popleft().abort()
         if self._idle:
             delay = max(0.1, self._idle[0].idle_since - horizon)
-            self._sweeper = loop.call_later(delay, self._sweep, loop)
+            self._sweeper = self._loop.call_later(delay, self._sweep)
 
-    async def _connect(self, loop: asyncio.AbstractEventLoop, timeout: float) -> Channel:
+    async def _connect(self, timeout: float) -> Channel:
         origin = self.origin
         host = origin.host.strip("[]")
         if origin.secure and self._ssl is None:
@@ -257,8 +257,8 @@ class Pool:
             self._idle.popleft().abort()
         try:
             async with asyncio.timeout(max(timeout, 0.001)):
-                _, channel = await loop.create_connection(
-                    lambda: Channel(loop),
+                _, channel = await self._loop.create_connection(
+                    lambda: Channel(self._loop),
                     host,
                     origin.port,
                     ssl=self._ssl if origin.secure else None,

@@ -60,7 +60,7 @@ def pool(script, connections=4, **options):
     made = Pool(split_base_url("http://127.0.0.1:9")[0], LaneSettings(connections, 1000), **options)
     made.opened = []
 
-    async def connect(loop, timeout):
+    async def connect(timeout):
         made.opened.append(StandIn(script))
         made.asked = timeout
         return made.opened[-1]
@@ -208,7 +208,7 @@ def test_a_kept_connection_is_used_while_it_is_young_enough(rule, idle, opened):
 
     async def scenario():
         lane = pool(after(0.0))
-        lane._sweep = lambda loop: None  # at the same moment it would close it first
+        lane._sweep = lambda: None  # at the same moment it would close it first
         await sent(lane, call())
         lane.opened[0].idle_since = now()
         await asyncio.sleep(idle)
