@@ -440,7 +440,7 @@ class SamplePool:
                 sample.sending = True
                 self._sending += 1
             # Not in the coroutine: one that is cancelled before its first step never runs at all.
-            sample.task = server.runtime.spawn(self._run(sample), partial(self._end, sample))
+            sample.task = server.runtime.spawn(self._run(sample), partial(self._end, sample), loop)
 
     def was_sent(self, sample: Sample, loop: asyncio.AbstractEventLoop) -> None:
         """Note that the first attempt is over, whatever came of it: another may be sent."""

@@ -1,4 +1,4 @@
-"""Threads beside the loop: one per job, so that none waits behind another; none at the end."""
+"""The core's loop: the order of its callbacks, and its threads, one per job and none at the end."""
 
 from __future__ import annotations
 
@@ -160,3 +160,44 @@ def test_tasks_that_are_cut_off_say_nothing(cut, caplog, monkeypatch):
     assert done.wait(300)
     assert not [record for record in caplog.records if "destroyed" in record.getMessage()]
     loop.call_soon_threadsafe(loop.stop)
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_callbacks_run_in_order_and_cancelled_ones_do_not(loop, debug):
+    loop.set_debug(debug)
+    ran = []
+
+    def note(name, *then):
+        ran.append(name)
+        for each in then:
+            handles[each] = loop.call_soon(note, each, *follow.get(each, ()))
+        if name == "b":
+            handles["d"].cancel()
+        if name == "g":
+            loop.stop()
+
+    handles = {}
+    follow = {"c": ("f",), "e": ("g",)}
+    loop.call_soon(note, "a", "c", "d", "e")
+    loop.call_soon(note, "b")
+    loop.run_forever()
+    assert ran == ["a", "b", "c", "e", "f", "g"]
+
+
+def test_a_socket_has_its_turn_among_callbacks_without_end(loop):
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+
+    def again():
+        if not loop.is_closed():
+            loop.call_soon(again)
+
+    loop.call_soon(again)
+    loop.add_reader(ours, loop.stop)
+    theirs.send(b"x")
+    loop.call_later(30, pytest.fail, "the socket was never read")
+    loop.run_forever()
+    loop.remove_reader(ours)
+    assert ours.recv(1) == b"x"
+    ours.close()
+    theirs.close()
