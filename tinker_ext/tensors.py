@@ -160,8 +160,8 @@ def frozen_copy(source: npt.NDArray[Any]) -> npt.NDArray[Any]:
     # A view of an array that can be written to is what a datum keeps: nothing more to look at.
     if not (type(base) is np.ndarray and base.flags.writeable) and is_constant(source):
         return source
-    made = np.array(source, order="C")
-    made.setflags(write=False)
+    made = source.copy() if type(source) is np.ndarray else np.array(source, order="C")
+    made.setflags(False)  # type: ignore[call-arg]  # a name takes as long as the copy
     return made
 
 

@@ -138,7 +138,7 @@ class EncodedTextChunk:
         if isinstance(packed, array):
             # Not kept: a view is several times as large as a short prompt, of which thousands wait.
             packed = np.frombuffer(packed, _UINT32)
-            packed.setflags(write=False)
+            packed.setflags(False)  # type: ignore[call-arg]  # a name takes longer than the rest
         return packed
 
     @property
