@@ -435,7 +435,8 @@ class LogIndex(Seen):
         """One row of the list of runs."""
         if self.tail:
             read = {"state": "reading", "reason": None, "read": self.offset / self.size}
-            return self.tail.summary(now) | read | {"notes": self.notes(now)}
+            read |= {"currency": self.currency, "notes": self.notes(now)}
+            return self.tail.summary(now) | read
         why, steps = self.why(now), self.steps.get(self.target or "")
         rows = steps.curve("loss/token", "step", -np.inf, np.inf, 40) if steps else []
         kept = ("step", "model", "currency", "updated")
@@ -454,7 +455,8 @@ class LogIndex(Seen):
     def details(self, now: float) -> dict[str, Any]:
         """One run, but for its curves and samples."""
         if self.tail:
-            return self.tail.details(now) | self.summary(now)
+            begun = {"began": self.began, "budget": self.budget}
+            return self.tail.details(now) | begun | self.summary(now)
         columns = [column for steps in self.steps.values() for column in steps.columns.items()]
         filled = dict.fromkeys(name for name, column in columns if not np.isnan(column).all())
         kept = ("began", "minutes", "retries", "outcomes", "effects", "totals", "budget")
@@ -468,7 +470,7 @@ class LogIndex(Seen):
     def notes(self, now: float) -> list[str]:
         """What a reader should know about the log itself."""
         if self.tail:
-            return [f"The log is being read, {self.offset / self.size:.0%}. This is its end."]
+            return ["The log is long and still being read: so far, this is its end."]
         torn = self.offset < self.size and now - (self.updated or 0) > SILENT_SECONDS
         other = ", ".join(map(str, self.versions))
         notes = {

@@ -504,7 +504,7 @@ def test_the_end_of_a_long_log_is_shown_while_the_rest_is_read(path, monkeypatch
     shown = log.details(1001.0)
     assert (shown["state"], shown["step"], len(shown["calls"])) == ("reading", 1999, 1)
     assert 0 < shown["read"] < 0.1
-    assert "being read, " in shown["notes"][0]
+    assert "still being read" in shown["notes"][0]
     assert log.tail.steps["m"].curve("loss", "step", 0, 9999, 9)[-1][0] == 1999
     while log.advance(100_000):
         pass

@@ -76,6 +76,8 @@ function badge(name) {
   return h(`span.badge.${tone ?? (name.startsWith("reading") ? "plain" : "bad")}`, name);
 }
 
+const named = (run) => (run.state === "reading" ? `reading ${Math.floor(run.read * 100)} %` : run.state);
+
 // Control and direction characters are made visible: a sample must not rearrange the page.
 function visible(text) {
   const code = (c) => c.charCodeAt(0);
@@ -135,7 +137,7 @@ function row(run, at) {
   const figure = (head, text) => h("td.n", { "data-head": head }, text);
   return h("tr", { className: at === state.at ? "at" : "", onclick: () => open(run.id, run.reason ? "waits" : "curves") }, h("td", box),
     h("td", h("a.name", { href: address(run.id), "data-focus": run.id, onclick: (event) => event.stopPropagation() }, run.id), h("div.muted.small", run.model || "")),
-    h("td", badge(run.state === "reading" ? `reading ${Math.floor(run.read * 100)} %` : run.state)),
+    h("td", badge(named(run))),
     h("td.span.small", run.reason ? visible(run.reason) : h("span.muted", run.notes[0] || (run.pending ? `${run.pending} pending` : ""))),
     figure("steps", number(run.step)), figure("loss", number(run.loss)), h("td.wide", spark(run.spark)), figure("tokens/s", number(run.pace)),
     figure("spent", money(run.cost, run.currency)), h("td.n.muted.wide", run.updated ? (state.now - run.updated < 2 ? "now" : `${span(state.now - run.updated)} ago`) : "–"));
@@ -154,7 +156,7 @@ async function renderRun(id, tab) {
       h("div.stack", { id: "notes" }), h("div.tiles", { id: "tiles" }), h("nav.tabs", { id: "tabs" }), h("div.stack", { id: "tab" })));
   }
   const count = { waits: run.calls.length, samples: run.samples };
-  show($("badge"), badge(run.state));
+  show($("badge"), badge(named(run)));
   show($("notes"), run.notes.map((text) => h("div.note", visible(text))));
   show($("tiles"), tile(number(run.step), "steps"), tile(number(run.loss), "loss per token"), tile(number(run.pace), "tokens/s"),
     tile(span(run.seconds ?? NaN), "per step"), tile(money(run.cost, run.currency), "spent"), tile(String(run.pending), run.pending === 1 ? "call pending" : "calls pending"));
@@ -231,7 +233,7 @@ function renderRetries(run, body) {
   const causes = {};
   for (const each of run.retries) if (each.number) (causes[each.number] ??= new Set()).add(each.reason);
   const result = (call) => (call.error || "succeeded") + (causes[call.number] ? ` (sent again after ${[...causes[call.number]].join(", ")})` : "");
-  show(body, h("div.tiles", tile(number(count), "retries"), tile(number(effects.yes), "took effect, once"),
+  show(body, h("div.tiles", tile(number(count), count === 1 ? "retry" : "retries"), tile(number(effects.yes), "took effect, once"),
     tile(number(effects.no), "had no effect"), tile(number(effects.unknown), "effect unknown")),
   effects.unknown > 0 && h("div.note", "Unknown: the server may have done the work although no answer came. Look at the step it is at, or resume from a checkpoint, before you repeat such a call."),
   card("What became of the calls", run.outcomes.length ? table(["Ended", "Call", "#seq_id", "#Sent again", "Result", "Took effect", "#Took"], run.outcomes.slice(-100).reverse().map((call) =>

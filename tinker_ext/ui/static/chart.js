@@ -67,8 +67,10 @@ export function lines(place, series, options = {}) {
   const across = (kind, y) => svg("line", { class: kind, x1: left, x2: width - right, y1: Y(y), y2: Y(y) });
   const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": options.label || "curve" });
   for (const y of ticks(y0, y1, options.small ? 3 : 5)) root.append(across("grid", y), svg("text", { x: left - 8, y: Y(y) + 4, "text-anchor": "end" }, number(y)));
-  for (const x of ticks(x0, x1, Math.max(3, Math.floor(width / 130)), time))
-    root.append(svg("text", { x: Math.max(left + (time ? 28 : 10), Math.min(X(x), width - right - (time ? 12 : 0))), y: height - 4, "text-anchor": "middle" }, time ? clock(x) : number(x)));
+  for (const x of ticks(x0, x1, Math.max(3, Math.floor(width / 130)), time)) {
+    const label = time ? clock(x) : number(x), half = 3.5 * label.length;
+    root.append(svg("text", { x: Math.max(left + half, Math.min(X(x), width - half)), y: height - 4, "text-anchor": "middle" }, label));
+  }
   root.append(svg("text", { x: left - 8, y: height - 4, "text-anchor": "end" }, time ? "time" : "step"));
   for (const { tone, raw, rows } of drawn) {
     if (weight) root.append(svg("path", { class: `raw ${tone}`, d: path(raw, 1) }));
