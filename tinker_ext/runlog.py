@@ -104,8 +104,7 @@ import orjson
 
 from tinker_ext import forks
 from tinker_ext.errors import ConfigurationError, InvalidInputError
-from tinker_ext.observe.ledger import Budget, Hold, Ledger, Prices
-from tinker_ext.types.tokens import Tokens
+from tinker_ext.ledger import Budget, Hold, Ledger, Prices, Tokens
 
 if TYPE_CHECKING:
     from tinker_ext.types.model_input import ModelInput

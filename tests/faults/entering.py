@@ -183,7 +183,7 @@ def _dialect(tmp_path: Path) -> None:
 
 
 def _prices(tmp_path: Path) -> None:
-    _of("observe.ledger", "Prices").load(tmp_path / "none")
+    _of("ledger", "Prices").load(tmp_path / "none")
 
 
 def _limits(tmp_path: Path) -> None:

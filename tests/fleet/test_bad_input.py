@@ -17,8 +17,7 @@ from tinker_ext.cli.run import run
 from tinker_ext.errors import ConfigurationError
 from tinker_ext.fleet import without_password
 from tinker_ext.fleet.sqlite import FILE
-from tinker_ext.observe.ledger import Budget, Ledger
-from tinker_ext.types.tokens import Tokens
+from tinker_ext.ledger import Budget, Ledger, Tokens
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,8 +14,7 @@ from tinker_ext.errors import BudgetExceededError, ConfigurationError
 from tinker_ext.fleet import Member
 from tinker_ext.fleet.sqlite import FILE
 from tinker_ext.fleet.store import StoreUnreachableError
-from tinker_ext.observe.ledger import Budget, Ledger, Prices
-from tinker_ext.types.tokens import Tokens
+from tinker_ext.ledger import Budget, Ledger, Prices, Tokens
 
 PRICES = Prices({"*": {"prefill": 1.0, "sample": 4.0, "train": 2.0}}, "EUR")
 
@@ -263,8 +262,8 @@ import os, sys
 os.getpid = lambda: 7
 from fleet.test_members import Work, member_of
 from tinker_ext.errors import BudgetExceededError
-from tinker_ext.observe.ledger import Ledger
-from tinker_ext.types.tokens import Tokens
+from tinker_ext.ledger import Ledger
+from tinker_ext.ledger import Tokens
 
 member = member_of(sys.argv[1], Work())
 member.join()

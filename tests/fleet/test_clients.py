@@ -16,8 +16,8 @@ from tinker_ext.clients.handles import decode_handle
 from tinker_ext.config import Config
 from tinker_ext.errors import BudgetExceededError, ConfigurationError
 from tinker_ext.fleet import open_store
+from tinker_ext.ledger import Budget
 from tinker_ext.mock import Server, Settings
-from tinker_ext.observe.ledger import Budget
 
 ROOT = Path(__file__).parents[2]
 MODEL = "tinker-ext/tiny"

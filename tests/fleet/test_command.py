@@ -10,8 +10,7 @@ import pytest
 from fleet.test_members import Work, member_of, wait_for
 
 from tinker_ext.cli.run import run
-from tinker_ext.observe.ledger import Budget, Ledger
-from tinker_ext.types.tokens import Tokens
+from tinker_ext.ledger import Budget, Ledger, Tokens
 
 ROOT = Path(__file__).parents[2]
 

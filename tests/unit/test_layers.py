@@ -31,6 +31,7 @@ LEAVES = {"errors", "config", "paths", "tensors", "tokenizers", "types", "batch"
 LEAVES |= {
     "auth",
     "forks",
+    "ledger",
     "_statuses",
     "displays",
 }

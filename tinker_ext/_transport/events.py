@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import attrs
 
 from tinker_ext._transport.messages import Lane
-from tinker_ext.types.tokens import Tokens
+from tinker_ext.ledger import Tokens
 
 logger = logging.getLogger("tinker_ext")
 

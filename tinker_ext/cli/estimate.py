@@ -12,7 +12,7 @@ from tinker_ext.cli.lazy import Command, screen_of
 
 if TYPE_CHECKING:
     from tinker_ext.cli.estimates import Estimate
-    from tinker_ext.observe.ledger import Prices
+    from tinker_ext.ledger import Prices
 
 EXAMPLES = """
 tinker-ext estimate train.jsonl --model Qwen/Qwen3-8B --epochs 3 --prices prices.toml
@@ -95,7 +95,7 @@ def _range(low: Any, high: Any) -> str:
 
 
 def _prices(path: Path | None, model: str | None) -> Prices | None:
-    from tinker_ext.observe.ledger import Prices
+    from tinker_ext.ledger import Prices
 
     if path is None:
         return None

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.types.tokens import Tokens
+from tinker_ext.ledger import Tokens
 
 FIELDS = "model_input, tokens, messages, prompt and completion, or text"
 

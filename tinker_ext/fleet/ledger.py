@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tinker_ext.errors import BudgetExceededError
 from tinker_ext.fleet.steps import KINDS, Amounts
 from tinker_ext.fleet.store import StoreLostError, StoreUnreachableError
-from tinker_ext.observe.ledger import Account, Budget, Hold, Ledger, Prices
-from tinker_ext.types.tokens import Tokens
+from tinker_ext.ledger import Account, Budget, Hold, Ledger, Prices, Tokens
 
 if TYPE_CHECKING:
     from tinker_ext.fleet.member import Member

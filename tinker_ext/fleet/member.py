@@ -27,7 +27,7 @@ from tinker_ext.fleet.address import open_store
 from tinker_ext.fleet.ledger import SharedLedger
 from tinker_ext.fleet.plan import Plan, lease_seconds, plan_seconds, sync_seconds
 from tinker_ext.fleet.store import ONE_VERSION, StoreLostError, StoreUnreachableError
-from tinker_ext.observe.ledger import Ledger
+from tinker_ext.ledger import Ledger
 
 if TYPE_CHECKING:
     from tinker_ext._transport.limits import SharedBackoff

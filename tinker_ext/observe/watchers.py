@@ -18,12 +18,11 @@ import attrs
 import tinker_ext._statuses as statuses
 from tinker_ext._transport.events import Observers, OperationFinished, OperationStarted
 from tinker_ext.errors import APIStatusError, ClientClosedError, InvalidInputError, TinkerError
-from tinker_ext.observe.ledger import Hold, Ledger
+from tinker_ext.ledger import Hold, Ledger, Tokens
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.outputs import ForwardBackwardOutput
 from tinker_ext.types.sampling import SampleResponse
-from tinker_ext.types.tokens import Tokens
 
 if TYPE_CHECKING:
     from tinker_ext.core.in_flight import Entry
