@@ -434,9 +434,13 @@ class LogIndex(Seen):
     def summary(self, now: float) -> dict[str, Any]:
         """One row of the list of runs."""
         if self.tail:
-            read = {"state": "reading", "reason": None, "read": self.offset / self.size}
-            read |= {"currency": self.currency, "notes": self.notes(now)}
-            return self.tail.summary(now) | read
+            return self.tail.summary(now) | {
+                "state": "reading",
+                "reason": None,
+                "read": self.offset / self.size,
+                "currency": self.currency,
+                "notes": self.notes(now),
+            }
         why, steps = self.why(now), self.steps.get(self.target or "")
         rows = steps.curve("loss/token", "step", -np.inf, np.inf, 40) if steps else []
         kept = ("step", "model", "currency", "updated")
