@@ -87,7 +87,7 @@ def with_fleet(clients: int, seconds: int, seed: int = 1) -> Trace:
     """All clients as one fleet."""
     rng, trace = random.Random(seed), Trace(clients, seconds)
     fleet = [Client() for _ in range(clients)]
-    plan, planned_for, shares = Plan(), 0.0, {}
+    plan, planned_for = Plan(), 0.0
     members = busy = 0
     # Time, kind (0 a report, 1 the end of a sample, 2 the end of a pause), client.
     events: list[tuple[float, int, int]] = []
@@ -148,11 +148,11 @@ def with_fleet(clients: int, seconds: int, seed: int = 1) -> Trace:
         if planned_for <= now + (0.75 * every if urgent else 0.0):
             planned_for = now + every
             rows = [each.row for each in fleet if each.row is not None]
-            plan, shares = make_plan(plan, rows, shares, now, plan.number + 1)
+            plan = make_plan(plan, rows, now, plan.number + 1)
         if not plan.cut <= client.refusal <= plan.number:
             client.refusal = -1
         before = client.cap
-        client.cap, client.plan = shares.get(str(name), client.cap), plan.number
+        client.cap, client.plan = plan.shares.get(str(name), client.cap), plan.number
         client.pause = max(client.pause, plan.pause)
         if client.cap and now < client.pause:
             heapq.heappush(events, (client.pause, 2, name))

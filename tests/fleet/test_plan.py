@@ -10,9 +10,17 @@ from tinker_ext.fleet.plan import (
     Plan,
     Row,
     lease_seconds,
-    make_plan,
     sync_seconds,
 )
+from tinker_ext.fleet.plan import make_plan as plan_of
+
+
+def make_plan(last, rows, shares, now, number):
+    """The plan after one that gave these shares, and its own."""
+    if last is not None:
+        last.shares = shares
+    plan = plan_of(last, rows, now, number)
+    return plan, plan.shares
 
 
 def divide(window, demands, now=1.0):
@@ -203,14 +211,14 @@ def test_a_clock_set_back_does_not_lengthen_the_time_after_a_stores_return():
 def test_one_refusal_ends_the_search_at_what_the_server_held():
     """M49: each costs everybody a pause, so none is spent on the last percent."""
     window, now = Plan(350, "search", low=350, since=1.0, made=1.0), 2.0
-    row = Row("a", now, demand=999, accepted=10**6)
-    while window.size < 402:
+    row = Row("a", demand=999)
+    for _ in range(7):
         size = int(window.size)
-        row = evolve(row, seen=now, cap=size, active=size, held=size)
+        row = evolve(row, cap=size, active=size, held=size, accepted=row.accepted + size)
         make_plan(window, [row], {"a": size}, now, window.number + 1)
         now += 0.5
-    assert window.phase == "search"
-    row = evolve(row, seen=now, held=398, refusal=window.number)
+    assert (window.size > 402, window.phase) == (True, "search")
+    row = evolve(row, held=398, refusal=window.number)
     make_plan(window, [row], {"a": row.cap}, now, window.number + 1)
     assert (window.size, window.phase) == (398, "hold")
 

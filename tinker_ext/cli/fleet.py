@@ -88,10 +88,11 @@ def described(record: FleetRecord) -> dict[str, Any]:
     from tinker_ext.fleet.steps import KINDS
 
     plan, state, spend = record.plan, record.state, record.spend
+    shares = plan.shares if plan else {}
     members = [
         {
             "id": member["id"],
-            "permits": max(record.shares.get(member["id"], 0), member["active"]),
+            "permits": max(shares.get(member["id"], 0), member["active"]),
             "in_flight": member["active"],
             **{name: member[name] for name in _SHOWN},
             "waiting_seconds": round(member["waiting_seconds"] + record.now - member["seen"], 3),

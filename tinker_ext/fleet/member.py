@@ -203,7 +203,7 @@ class Member:
         except StoreLostError:
             self._enter()
             reply = self.store.report(self.group, self._report(pool))
-        now, plan, share, state, self._members = reply
+        now, plan, state, self._members = reply
         with self.store.reading():
             self.ledger.learn(state, self._members)
         if not plan.cut <= self._refusal <= plan.number:
@@ -212,8 +212,8 @@ class Member:
         if self._down:
             log.info("The store of the fleet answers again; %d members.", self._members)
         self._plan, self._new, self._down, self._less = plan, False, False, 0
-        if share is not None:
-            self._set(share)
+        if self.id in plan.shares:
+            self._set(plan.shares[self.id])
         if plan.pause > now + 0.01 and pool.in_flight + pool.queued:
             # On the loop: the first one to ask for the shared pause makes it there.
             server, seconds = pool.server, plan.pause - now

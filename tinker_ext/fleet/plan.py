@@ -22,7 +22,7 @@ busy members count there, and would say more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import attrs
 
@@ -70,6 +70,7 @@ class Plan:
     made: float = 0.0
     number: int = 0
     cut: int = 0  # number of the last plan that heard of a refusal
+    shares: dict[str, int] = attrs.Factory(dict)  # permits of each member
 
 
 @attrs.frozen
@@ -89,25 +90,20 @@ class Row:
     window: float = FIRST_WINDOW  # the last size it knew of
 
 
-def make_plan(
-    last: Plan | None, rows: Sequence[Row], shares: Mapping[str, int], now: float, number: int
-) -> tuple[Plan, dict[str, int]]:
+def make_plan(last: Plan | None, rows: Sequence[Row], now: float, number: int) -> Plan:
     """Move the window and divide it among all living members.
 
     Args:
-        last: The plan before, None when the store has not got one.
+        last: The plan before, which becomes the new one; None when the store has not got one.
         rows: What each of them said.
-        shares: Permits that the plan before gave to each.
         now: Time of the store.
-        number: Of this plan.
-
-    Returns:
-        The plan, and the permits of each.
+        number: Of the new plan.
     """
     working = [row for row in rows if row.cap]
     # Of what a store has lost, the members know the size only; it was not refused.
     known = max((row.window for row in working), default=FIRST_WINDOW)
     plan = last or Plan(known, "hold" if working else "grow")
+    shares = plan.shares
     # Times that lie further ahead were written before the clock was set back.
     latest, away = now + LONGEST_PAUSE, now - plan.made > 4.0
     until = max([plan.pause, *(min(row.seen, now) + row.pause for row in rows)])
@@ -119,12 +115,8 @@ def make_plan(
     _move(plan, rows, now, number)
     targets = _divide(plan, rows, now - plan.made)
     # Who has not read the last plan may use what it had; what is under way keeps its permit.
-    has = {
-        row.id: shares[row.id]
-        if row.id in shares and row.plan == plan.number
-        else max(row.cap, shares.get(row.id, 0))
-        for row in rows
-    }
+    read = {row.id for row in rows if row.id in shares and row.plan == plan.number}
+    has = {r.id: max(shares.get(r.id, 0), 0 if r.id in read else r.cap) for r in rows}
     free = int(plan.size) - sum(max(has[row.id], row.active) for row in rows)
     first = number % max(1, len(rows))  # else what is free would go to the same ones each time
     for row in sorted([*rows[first:], *rows[:first]], key=lambda row: has[row.id]):
@@ -133,8 +125,8 @@ def make_plan(
             more = max(free, min(0, row.active - has[row.id]))
         targets[row.id] = min(targets[row.id], has[row.id] + more)
         free -= more
-    plan.made, plan.number = now, number
-    return plan, targets
+    plan.made, plan.number, plan.shares = now, number, targets
+    return plan
 
 
 def _move(plan: Plan, rows: Sequence[Row], now: float, number: int) -> None:
@@ -162,7 +154,10 @@ def _move(plan: Plan, rows: Sequence[Row], now: float, number: int) -> None:
         # Large fleets plan less often, and double at most.
         often = plan_seconds(len(rows)) / plan_seconds(1)
         plan.low, plan.size = size, size * min(2.0, (1 + GROWTH) ** often)
-    elif quiet >= (SETTLE_SECONDS if plan.phase == "search" else HOLD_SECONDS):
+    # On a busy machine refusals come late, so a step takes requests as well as time.
+    elif since >= size / 2 and quiet >= (
+        SETTLE_SECONDS if plan.phase == "search" else HOLD_SECONDS
+    ):
         if plan.phase == "hold":
             plan.phase, plan.step = "search", PRECISION
         plan.since, plan.low = now, size

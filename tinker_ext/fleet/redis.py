@@ -27,20 +27,16 @@ local call = redis.call
 if call('GET', KEYS[1]) ~= ARGV[1] then return redis.error_reply('LOST') end
 """
 _READ = """
-local function entries(key)
-    if ARGV[2] == '' then return call('HGETALL', key) end
-    return {ARGV[2], call('HGET', key, ARGV[2]) or ''}
-end
+local rows = ARGV[2] == '' and call('HGETALL', KEYS[3])
+rows = rows or {ARGV[2], call('HGET', KEYS[3], ARGV[2]) or ''}
 local time = call('TIME')
-return {time[1], time[2], call('GET', KEYS[2]) or '', entries(KEYS[3]), entries(KEYS[4])}
+return {time[1], time[2], call('GET', KEYS[2]) or '', rows}
 """
 _WRITE = """
 if (call('GET', KEYS[2]) or '') ~= ARGV[2] then return 0 end
 call('SET', KEYS[2], ARGV[3])
-for place, part in ipairs(cjson.decode(ARGV[4])) do
-    if part.replaced then call('DEL', KEYS[place + 2]) end
-    for id, text in pairs(part.entries) do call('HSET', KEYS[place + 2], id, text) end
-end
+if ARGV[4] == 'replaced' then call('DEL', KEYS[3]) end
+for id, text in pairs(cjson.decode(ARGV[5])) do call('HSET', KEYS[3], id, text) end
 return 1
 """
 
@@ -107,16 +103,11 @@ class RedisStore(Store):
         """Take one step at once."""
         for _ in range(ATTEMPTS):
             now, was, kept = self._read(group, given["id"])
-            before = dict(kept)
+            before = kept["rows"]
             answer = STEPS[step](kept, now, given)
-            parts = [
-                {
-                    "replaced": kept[part] is not before[part],
-                    "entries": {k: orjson.dumps(v).decode() for k, v in kept[part].items()},
-                }
-                for part in ("rows", "shares")
-            ]
-            texts = self.salt, was, orjson.dumps(kept["state"]), orjson.dumps(parts)
+            replaced = "" if kept["rows"] is before else "replaced"
+            rows = {name: orjson.dumps(row).decode() for name, row in kept["rows"].items()}
+            texts = self.salt, was, orjson.dumps(kept["state"]), replaced, orjson.dumps(rows)
             with self._talking():
                 if self._write_script(_keys(group), texts):
                     return answer
@@ -131,13 +122,12 @@ class RedisStore(Store):
         """The time, the text of the state, and what is kept, of one member or of all."""
         with self._talking():
             reply = self._read_script(_keys(group), [self.salt, member])
-        seconds, micros, state, *hashes = reply
+        seconds, micros, state, flat = reply
         kept = empty()
         if state:
             kept["state"] = orjson.loads(state)
-        for part, flat in zip(("rows", "shares"), hashes, strict=True):
-            pairs = zip(flat[::2], flat[1::2], strict=True)
-            kept[part] = {name: orjson.loads(text) for name, text in pairs if text}
+        pairs = zip(flat[::2], flat[1::2], strict=True)
+        kept["rows"] = {name: orjson.loads(text) for name, text in pairs if text}
         return int(seconds) + int(micros) / 1e6, state, kept
 
     @contextmanager

@@ -2,9 +2,8 @@
 
 Kept are the `state` of all (the plan, whose turn it is to make the next, the budget with its
 `limits` and what is `taken` of it, also what members knew to be taken in a store that was `lost`,
-how many `joined` and `left`) and, by member, `rows` (what it said and has set aside) and `shares`
-(its permits). A step is given at least the entries of the member that takes it, and the store's
-own time:
+how many `joined` and `left`) and, by member, `rows` (what it said and has set aside). A step is
+given at least the row of the member that takes it, and the store's own time:
 
 ====== ============================================================================================
 report renew a lease, tell what is set aside of the budget, read what applies; or leave, with ttl 0
@@ -13,7 +12,7 @@ settle write a plan, unless a later one was begun
 ====== ============================================================================================
 
 Steps of many members meet in the state alone, so it is left as it is where nothing is new: a store
-then need not repeat the steps of others. A part that a step replaces is replaced as a whole.
+then need not repeat the steps of others. Rows that a step replaces are replaced as a whole.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ Kept = dict[str, dict[str, Any]]
 
 def empty() -> Kept:
     """What is kept of a fleet before its first step."""
-    return {"state": {"limits": {}, "taken": {}}, "rows": {}, "shares": {}}
+    return {"state": {"limits": {}, "taken": {}}, "rows": {}}
 
 
-def report(kept: Kept, now: float, given: Mapping[str, Any]) -> tuple[float, int, Any, int | None]:
-    """Returns the time, the number of the plan to make now or 0, the state, and the share."""
+def report(kept: Kept, now: float, given: Mapping[str, Any]) -> tuple[float, int, Any]:
+    """Returns the time, the number of the plan to make now or 0, and the state."""
     state, ttl, turn = kept["state"], given["ttl"], 0
     if given["new"]:
         state["joined"] = state.get("joined", 0) + 1
@@ -59,7 +58,7 @@ def report(kept: Kept, now: float, given: Mapping[str, Any]) -> tuple[float, int
     if ttl and not 0 < wait <= given["every"]:
         state["next"] = now + given["every"]
         turn = state["turn"] = state.get("turn", 0) + 1
-    return now, turn, state, kept["shares"].get(given["id"])
+    return now, turn, state
 
 
 def take(kept: Kept, _: float, given: Mapping[str, Any]) -> tuple[int, Amounts]:
@@ -78,7 +77,6 @@ def settle(kept: Kept, _: float, given: Mapping[str, Any]) -> bool:
     if kept["state"].get("turn") != given["plan"]["number"]:
         return False
     kept["state"] |= {"plan": given["plan"], "left": given["left"]}
-    kept["shares"] = given["shares"]
     return True
 
 

@@ -34,7 +34,6 @@ class Reply(NamedTuple):
 
     now: float  # time of the store
     plan: Plan
-    share: int | None  # its permits by that plan; None when it was not there yet
     state: Mapping[str, Any]
     members: int  # all that are alive, or were when the plan was made
 
@@ -46,7 +45,6 @@ class FleetRecord(NamedTuple):
     plan: Plan | None
     state: Mapping[str, Any]
     members: tuple[dict[str, Any], ...]  # what those alive said, and when
-    shares: Mapping[str, int]
     spend: Mapping[str, Amounts]  # what each member, living or not, has used or set aside
 
 
@@ -82,18 +80,16 @@ class Store:
     def report(self, group: str, given: Mapping[str, Any]) -> Reply:
         """Report, and make the next plan for everybody when it is this member's turn."""
         with self.reading():
-            now, turn, state, share = self.run("report", group, given)
-            plan = _plan_of(state)
+            now, turn, state = self.run("report", group, given)
             if turn:
                 found, told = self.look(group), attrs.fields_dict(Row).keys()
                 rows = [Row(**{name: each[name] for name in told}) for each in found.members]
-                made, shares = make_plan(found.plan, rows, found.shares, found.now, turn)
-                left = found.state.get("joined", 0) - len(rows)
-                settled = {"plan": attrs.asdict(made), "shares": shares, "left": left}
+                made = attrs.asdict(make_plan(found.plan, rows, found.now, turn))
+                settled = {"plan": made, "left": found.state.get("joined", 0) - len(rows)}
                 if self.run("settle", group, {"id": given["id"], **settled}):
-                    plan, share, state = made, shares.get(given["id"]), state | {"left": left}
+                    state |= settled
             members = state.get("joined", 0) - state.get("left", 0)
-            return Reply(now, plan or Plan(), share, state, max(1, members))
+            return Reply(now, _plan_of(state) or Plan(), state, max(1, members))
 
     def leave(self, group: str, given: Mapping[str, Any]) -> None:
         """Report for the last time; a fleet that nobody is left of ends, unless somebody joins."""
@@ -113,7 +109,7 @@ class Store:
             )
             spend = {name: row["spend"] for name, row in kept["rows"].items()}
             state = kept["state"]
-            return FleetRecord(now, _plan_of(state), state, members, kept["shares"], spend)
+            return FleetRecord(now, _plan_of(state), state, members, spend)
 
     def group_of(self, base_url: str, fingerprint: str) -> str:
         """The name of a server and a credential (its one-way mark) here; reveals neither."""
