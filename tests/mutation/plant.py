@@ -62,7 +62,9 @@ class Bug:
     loads: bool = False
 
     def planted(self, source: bytes) -> bytes:
-        """The file with the bug in it."""
+        """The file with the bug in it; it must be the one the bug was found in."""
+        if source[self.start : self.end] != self.was.encode():
+            raise ValueError(f"{self.path} has changed since the bugs were drawn")
         return source[: self.start] + self.text.encode() + source[self.end :]
 
     @property
