@@ -1,6 +1,9 @@
 """Tokenizers: the name rules, the places files are looked for, and the words of the error."""
 
+import os
 import shutil
+import sys
+from unittest.mock import Mock
 
 import pytest
 
@@ -63,6 +66,44 @@ def test_offline_error_names_the_file_and_the_place(monkeypatch, tmp_path):
         TinkerError, match=r"Fetch tokenizer.json of some/model.*TINKER_EXT_TOKENIZERS"
     ):
         tokenizers.load("some/model")
+
+
+@pytest.mark.parametrize("said", ["1", "true", "YES", "on"])
+def test_offline_the_hub_is_not_asked(monkeypatch, said):
+    """M32: every way to say so counts, and the error says that this is the reason."""
+    asked = Mock(side_effect=OSError("no network\nmore of it"))
+    monkeypatch.setitem(sys.modules, "huggingface_hub", Mock(hf_hub_download=asked))
+    name = TokenizerName("org/model", revision="abc")
+    with pytest.raises(TinkerError, match=r"HF_HUB_OFFLINE is set.* at revision abc"):
+        tokenizers.fetch(name, {"HF_HUB_OFFLINE": said})
+    asked.assert_not_called()
+    for env in ({"HF_HUB_OFFLINE": "0"}, {"OTHER": "1"}):
+        with pytest.raises(TinkerError, match=r"\(OSError: no network\)"):
+            tokenizers.fetch(name, env)
+    asked.side_effect = ["/found"]
+    assert str(tokenizers.fetch(name, {"OTHER": "1"})) == "/found"
+    asked.assert_called_with("org/model", "tokenizer.json", revision="abc")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(TinkerError, match="huggingface-hub is not installed"):
+        tokenizers.fetch(name, {"OTHER": "1"})
+
+
+def test_of_several_snapshots_the_newest_is_taken(tmp_path):
+    """M32: unless a revision is asked for; one without the file is passed over."""
+    snapshots = tmp_path / "models--org--model" / "snapshots"
+    for age, revision in enumerate(("new", "old", "oldest")):
+        (snapshots / revision).mkdir(parents=True)
+        (snapshots / revision / "tokenizer.json").touch()
+        os.utime(snapshots / revision, (1000 - age, 1000 - age))
+    env = {"HF_HUB_CACHE": str(tmp_path)}
+
+    def found(revision=None):
+        path = local_file(TokenizerName("org/model", revision=revision), env)
+        return path and path.parent.name
+
+    assert (found(), found("old"), found("other")) == ("new", "old", None)
+    (snapshots / "new" / "tokenizer.json").unlink()
+    assert found() == "old"
 
 
 def test_files_are_found_where_they_may_lie(tmp_path):

@@ -250,7 +250,7 @@ class InFlight:
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         still = [e for e in self._entries if now - e.moved >= self.stall_seconds]
-        if still and self._may_log("stall", now):
+        if still:
             oldest = min(still, key=lambda entry: entry.moved)
             log.warning(
                 "%d operation(s) have not moved for %.0f s. Oldest: %s",
