@@ -194,11 +194,10 @@ class Copy:
                 raise TimeoutError("tests do not end without a bug either; the machine is too busy")
             if outcome == "survived" or self._is_to_blame(bug, by, outcome, found.seconds.get(by)):
                 return outcome, by
-            # A test that fails or hangs without the bug as well has caught nothing.
+            # A test that fails or hangs without the bug as well has caught nothing; those before
+            # it have passed.
             self.there.discard(by)
-            left.remove(by)
-            if outcome == "hangs":
-                break
+            left = left[left.index(by) + 1 :]
         return "survived", ""
 
     def _is_to_blame(self, bug: Bug, test: str, outcome: str, seconds: float | None) -> bool:

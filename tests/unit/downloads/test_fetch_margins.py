@@ -507,3 +507,24 @@ def test_a_refusal_ends_it_at_once(tmp_path, clock, status, hint):
         got(tmp_path, files)
     assert len(files.asked) == 1
     assert clock.slept == []
+
+
+def test_folders_on_the_way_to_a_target_are_made(tmp_path, clock):
+    """M37: as many as are missing; those that are there are fine."""
+    target = tmp_path / "some" / "folders" / "a"
+    for _ in range(2):
+        target.unlink(missing_ok=True)
+        fetch(URL, target, client=Files(whole()).client)
+        assert target.read_bytes() == DATA
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1/a", "http://files.test:port/a", "http://files.test/\x00"]
+)
+def test_an_address_that_is_no_url_is_an_error_of_ours(tmp_path, clock, url):
+    """M37: nothing is asked, and no file is left that looks like one."""
+    files = Files(whole())
+    with pytest.raises(DownloadError, match="not a URL"):
+        fetch(url, tmp_path / "a", client=files.client)
+    assert files.asked == []
+    assert not (tmp_path / "a").exists()
