@@ -44,6 +44,14 @@ def spend(store):
     return {name: each["tokens"] for name, each in store.look(GROUP).spend.items()}
 
 
+def empty_redis(server):
+    import redis
+
+    with redis.Redis.from_url(server.url) as client:
+        client.flushall()
+    return server.url
+
+
 @pytest.fixture
 def store(address):
     store = open_store(address)
@@ -114,6 +122,62 @@ def test_what_was_told_earlier_does_not_undo_what_was_told_later(store):
     assert take(store, "a", {"tokens": 50}) == 1
     store.run("report", GROUP, late)
     assert spend(store) == {"a": 50}
+
+
+def test_a_call_decided_before_a_report_of_its_own_client_is_decided_anew(
+    redis_server, monkeypatch
+):
+    """M49: also when others took what that report gave back, so that the sum is what it was."""
+    store, others = (open_store(empty_redis(redis_server)) for _ in "ab")
+    store.open()
+    others.open()
+    step(others, "a", limits={"tokens": 100}, have={"tokens": 60}, ttl=20.0)
+    assert take(others, "b", {"tokens": 40}) == 1
+    read = store._read
+
+    def read_and_lose_time(*args):
+        found = read(*args)
+        monkeypatch.undo()
+        step(others, "a", have={"tokens": 30}, ttl=20.0)
+        assert take(others, "b", {"tokens": 70}) == 1
+        return found
+
+    monkeypatch.setattr(store, "_read", read_and_lose_time)
+    assert take(store, "a", {"tokens": 60}) == 0
+    assert spend(others) == {"a": 30, "b": 70}
+    store.close()
+    others.close()
+
+
+def test_a_store_is_not_too_busy_for_hundreds_that_begin_at_once(redis_server):
+    """M49: each gets its turn; one that is told of a busy store would take it for a lost one."""
+    address = empty_redis(redis_server)
+    first = open_store(address)
+    first.open()
+    step(first, "first", limits={"tokens": 10**6})
+    members, takes = 150, 4
+    together = threading.Barrier(members)
+    failed = []
+
+    def work(name):
+        store = open_store(address)
+        store.open()
+        together.wait()
+        try:
+            for amount in range(1, takes + 1):
+                assert take(store, name, {"tokens": amount}) == 1
+        except Exception as error:
+            failed.append(error)
+        store.close()
+
+    threads = [threading.Thread(target=work, args=(f"m{n}",)) for n in range(members)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert first.look(GROUP).state["taken"]["tokens"] == members * takes
+    first.close()
 
 
 def test_the_smallest_budget_counts_and_a_new_run_begins_anew(store):

@@ -1,12 +1,14 @@
 """A fleet on many machines: a Redis or Valkey server.
 
-A step reads what it needs, decides here, and writes unless the state has changed meanwhile; then it
+A step reads what it needs, decides here, and writes unless that has changed meanwhile; then it
 begins again. Reading and writing are one Lua script each.
 """
 
 from __future__ import annotations
 
+import random
 import secrets
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +22,9 @@ from tinker_ext.fleet.store import LAYOUT, Store, StoreLostError, StoreUnreachab
 
 PREFIX = "tinker-ext:fleet"
 ATTEMPTS = 50
-"""Each means that another member was faster, which happens once or twice."""
+"""Each means that another step was faster, which happens once or twice."""
+LONGEST_PAUSE = 0.5
+"""Seconds. Where hundreds of members begin at once, random pauses let each have a turn."""
 
 _HEAD = """
 local call = redis.call
@@ -34,9 +38,10 @@ return {time[1], time[2], call('GET', KEYS[2]) or '', rows}
 """
 _WRITE = """
 if (call('GET', KEYS[2]) or '') ~= ARGV[2] then return 0 end
-call('SET', KEYS[2], ARGV[3])
-if ARGV[4] == 'replaced' then call('DEL', KEYS[3]) end
-for id, text in pairs(cjson.decode(ARGV[5])) do call('HSET', KEYS[3], id, text) end
+if (call('HGET', KEYS[3], ARGV[3]) or '') ~= ARGV[4] then return 0 end
+call('SET', KEYS[2], ARGV[5])
+if ARGV[6] == 'replaced' then call('DEL', KEYS[3]) end
+for id, text in pairs(cjson.decode(ARGV[7])) do call('HSET', KEYS[3], id, text) end
 return 1
 """
 
@@ -101,15 +106,17 @@ class RedisStore(Store):
 
     def run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
         """Take one step at once."""
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.0005 * 2**attempt)))
             now, was, kept = self._read(group, given["id"])
             before = kept["rows"]
             answer = STEPS[step](kept, now, given)
             replaced = "" if kept["rows"] is before else "replaced"
             rows = {name: orjson.dumps(row).decode() for name, row in kept["rows"].items()}
-            texts = self.salt, was, orjson.dumps(kept["state"]), replaced, orjson.dumps(rows)
+            new = orjson.dumps(kept["state"]), replaced, orjson.dumps(rows)
             with self._talking():
-                if self._write_script(_keys(group), texts):
+                if self._write_script(_keys(group), [self.salt, *was, *new]):
                     return answer
         raise StoreUnreachableError(f"{self.place}: it is busy")
 
@@ -118,8 +125,11 @@ class RedisStore(Store):
         now, _, kept = self._read(group, "")
         return now, kept
 
-    def _read(self, group: str, member: str) -> tuple[float, str, Kept]:
-        """The time, the text of the state, and what is kept, of one member or of all."""
+    def _read(self, group: str, member: str) -> tuple[float, list[str], Kept]:
+        """The time, the texts of the state and of the rows, and what they say.
+
+        The rows are that of a member with its id before it, or those of all.
+        """
         with self._talking():
             reply = self._read_script(_keys(group), [self.salt, member])
         seconds, micros, state, flat = reply
@@ -128,7 +138,7 @@ class RedisStore(Store):
             kept["state"] = orjson.loads(state)
         pairs = zip(flat[::2], flat[1::2], strict=True)
         kept["rows"] = {name: orjson.loads(text) for name, text in pairs if text}
-        return int(seconds) + int(micros) / 1e6, state, kept
+        return int(seconds) + int(micros) / 1e6, [state, *flat], kept
 
     @contextmanager
     def _talking(self) -> Iterator[None]:
