@@ -24,7 +24,6 @@ NotDone = TryAgainResponse | FutureMetadataOnly | RequestFailedResponse
 """Members of the union that are not a result."""
 
 _IDS: Final = ("model_id", "session_id", "sampling_session_id", "loss_id")
-_TEXT: Final = frozenset({str})
 _SAVES: Final = frozenset(
     {
         "SaveWeightsResponse",
@@ -46,16 +45,9 @@ def read_promise(content: bytes) -> tuple[str, list[str] | None]:
         ApiError: It is not such an answer.
         ValueError: It is not JSON, or the id is empty.
     """
-    body = orjson.loads(content)
-    # The generated model takes four times as long, and one is read for every sample; it finds the
-    # words for what is wrong.
-    if type(body) is dict and body.get("model_id") is None:
-        request_id, ids = body.get("request_id"), body.get("sample_sequence_ids")
-        told = ids is None or (type(ids) is list and {*map(type, ids)} <= _TEXT)
-        if told and request_id and type(request_id) is str:
-            return request_id, ids
-    promise = UntypedAPIFuture.from_dict(body)
-    check_promise(promise)
+    promise = UntypedAPIFuture.from_dict(orjson.loads(content))
+    if not promise.request_id:
+        check_promise(promise)
     return promise.request_id, promise.sample_sequence_ids
 
 
