@@ -28,14 +28,14 @@ from tinker_ext.runlog import KINDS, VERSION
 from tinker_ext.ui.reasons import SILENT_SECONDS, Why, explain, held_by
 
 T = TypeVar("T", dict[str, Any], list[Any])
-FORMAT = 6
+FORMAT = 7
 """Of the index file; one of another format is made anew."""
 
 BEHIND = 1 << 22
 """Bytes not read yet from which on a log is said to be still read, and its end is shown."""
 
 CHUNK = 1 << 18
-KEPT = 300
+KEPT = 100
 MOST_MINUTES = 160
 MOST_COLUMNS = 48
 MOST_KNOWN = 10_000
@@ -75,9 +75,7 @@ class Steps:
         """Take in a `step` line; it counts after `settle`."""
         get = record.get
         loss, per_token, seconds = get("loss"), get("loss_per_token"), get("seconds")
-        metrics, cost = get("metrics") or {}, (get("totals") or {}).get("cost")
-        if type(metrics) is not dict:
-            raise TypeError("not an object")
+        metrics, cost = typed(dict, get("metrics")), (get("totals") or {}).get("cost")
         tokens = (get("tokens") or {}).get("train") or 0
         if per_token is None and loss is not None:  # a server that does not tell which took part
             per_token = loss / tokens if tokens and "loss:mean" not in metrics else loss
@@ -291,6 +289,8 @@ class LogIndex(Seen):
             record = parse(line or b'{"type":""}')
             if record["type"] == "start":
                 self.pending[_key(record)] = line
+            elif record["type"] == "step":
+                self._read_steps([line])
             elif take := getattr(self, "_take_" + record["type"], None):
                 take(record)
         except ODD:
@@ -298,27 +298,27 @@ class LogIndex(Seen):
 
     def _read_steps(self, lines: list[bytes]) -> None:
         """Take in `step` lines: the numbers of all, and what else the last one says."""
-        last: dict[str, Any] = {}
+        last = b""
         for line in lines:
             try:
                 record = loads(line)
-                self._steps_of(record).add(record)
-                last = record
+                target = str(record.get("target"))
+                if target not in self.steps:
+                    self.steps[target] = Steps()
+                    self.began = self.began or record.get("time")
+                self.steps[target].add(record)
+                last = line
             except ODD:
                 self.bad += 1
         lines.clear()
         try:
             if last:
-                self._reach(checked(last))
+                record = parse(last)
+                self.target, self.step = str(record.get("target")), record["step"]
+                self.model = record.get("model") or self.model
+                self.totals = record.get("totals") or self.totals
         except ODD:
             self.bad += 1
-
-    def _steps_of(self, record: dict[str, Any]) -> Steps:
-        target = str(record.get("target"))
-        if target not in self.steps:
-            self.steps[target] = Steps()
-            self.began = self.began or record.get("time")
-        return self.steps[target]
 
     def _take_session_start(self, record: dict[str, Any]) -> None:
         self.budget = typed(dict, record.get("budget"))
@@ -335,30 +335,19 @@ class LogIndex(Seen):
 
     def _take_session_end(self, record: dict[str, Any]) -> None:
         self.totals = typed(dict, record.get("totals")) or self.totals
-        self.ended = str(record.get("status") or "ended")
+        self.ended = str(record.get("status") or "success")
         self.pending.clear()
 
-    def _take_step(self, record: dict[str, Any]) -> None:
-        self._steps_of(record).add(record)
-        self._reach(record)
-
-    def _reach(self, record: dict[str, Any]) -> None:
-        self.target, self.step = str(record.get("target")), record["step"]
-        self.model = record.get("model") or self.model
-        self.totals = record.get("totals") or self.totals
-
     def _take_operation(self, record: dict[str, Any]) -> None:
-        if self.pending.pop(_key(record), None) is None:
+        key, error = _key(record), record.get("error")
+        if self.pending.pop(key, None) is None:
             # A call that opened the session began before the session had an id.
             self.pending.pop(_key(record, session=None), None)
-        self.again.pop(_call(record), None)
-        error, retries = record.get("error"), record.get("retries") or 0
-        if error or retries:
+        self.again.pop(key.decode(), None)
+        if error or record.get("retries"):
             effect = str(record.get("effect") or ("unknown" if error else "yes"))
             self.effects[effect] += 1
-            keys = ("time", "number", "operation", "target", "seconds", "seq_id", "request_id")
-            outcome = {key: record.get(key) for key in keys}
-            self.outcomes.append(outcome | {"retries": retries, "error": error, "effect": effect})
+            self.outcomes.append(record | {"effect": effect})
             del self.outcomes[:-KEPT]
 
     def _take_queue(self, record: dict[str, Any]) -> None:
@@ -368,15 +357,14 @@ class LogIndex(Seen):
     def _take_retry(self, record: dict[str, Any]) -> None:
         until = record["time"] + (record.get("delay") or 0.0) + 0.0  # texts could be added, too
         self.reasons[f"{record.get('operation')} · {record.get('reason')}"] += 1
-        keys = ("time", "number", "operation", "lane", "attempt", "reason", "delay", "source")
-        self.retries.append({key: record.get(key) for key in keys})
+        self.retries.append(record)
         del self.retries[:-KEPT]
         if record.get("number"):
-            self.again[_call(record)] = {"reason": record.get("reason"), "until": until}
+            self.again[_key(record).decode()] = {"reason": record.get("reason"), "until": until}
 
     def _take_waiting(self, record: dict[str, Any]) -> None:
         session = {"session": record.get("session")}
-        self.waiting = {_call(session | call): call for call in record["calls"]}
+        self.waiting = {_key(session | call).decode(): call for call in record["calls"]}
         self.held = {}  # each call here has its state; a `queue` line is about what comes later
 
     def _take_time(self, record: dict[str, Any]) -> None:
@@ -406,7 +394,7 @@ class LogIndex(Seen):
     def calls(self, now: float, most: int = 100) -> list[dict[str, Any]]:
         """The pending calls, oldest first, with all that is known about their waiting."""
         found = []
-        for line in islice(self.pending.values(), most):
+        for key, line in islice(self.pending.items(), most):
             try:
                 record = parse(line)
                 since = record["time"] + 0.0
@@ -415,9 +403,9 @@ class LogIndex(Seen):
             call = {"number": record.get("number"), "operation": str(record.get("operation")),
                     "target": str(record.get("target")), "since": since}  # fmt: skip
             seen, state = self.held.get(_where(call), (0.0, {}))
-            call |= self.waiting.get(_call(record), {})
+            call |= self.waiting.get(key.decode(), {})
             call |= state if seen >= since else {}
-            call["held"] = held_by(call, self.again.get(_call(record)), now)
+            call["held"] = held_by(call, self.again.get(key.decode()), now)
             found.append(call)
         return found
 
@@ -425,50 +413,49 @@ class LogIndex(Seen):
         """What state the run is in, why, and what one can do."""
         if self.error is not None:
             return Why("unreadable", self.error)
+        if self.tail:
+            return Why("reading", None, self.tail.why(now).advice)
         if self.ended is not None:
-            return Why({"success": "done", "ended": "done"}.get(self.ended, self.ended))
+            return Why("done" if self.ended == "success" else self.ended)
         if self.lines == self.bad:
             return Why("quiet", "its log has no line that can be read")
         return explain(self.calls(now, 32), now, self.updated or 0.0, self.last("seconds"))
 
     def summary(self, now: float) -> dict[str, Any]:
         """One row of the list of runs."""
-        if self.tail:
-            return self.tail.summary(now) | {
-                "state": "reading",
-                "reason": None,
-                "read": self.offset / self.size,
-                "currency": self.currency,
-                "notes": self.notes(now),
-            }
-        why, steps = self.why(now), self.steps.get(self.target or "")
+        why, end = self.why(now), self.tail or self
+        steps = end.steps.get(end.target or "")
         rows = steps.curve("loss/token", "step", -np.inf, np.inf, 40) if steps else []
-        kept = ("step", "model", "currency", "updated")
-        return {name: getattr(self, name) for name in kept} | {
+        return {
             "state": why.state,
             "reason": why.reason,
-            "loss": self.last("loss/token", 1),
-            "pace": self.last("tokens/s"),
-            "seconds": self.last("seconds"),
-            "cost": self.totals.get("cost"),
-            "pending": len(self.pending),
+            "read": self.offset / max(1, self.size),
+            "step": end.step,
+            "model": end.model,
+            "currency": self.currency,
+            "updated": end.updated,
+            "loss": end.last("loss/token", 1),
+            "pace": end.last("tokens/s"),
+            "seconds": end.last("seconds"),
+            "cost": end.totals.get("cost"),
+            "pending": len(end.pending),
             "spark": [row[1] for row in rows],
             "notes": self.notes(now),
         }
 
     def details(self, now: float) -> dict[str, Any]:
         """One run, but for its curves and samples."""
-        if self.tail:
-            begun = {"began": self.began, "budget": self.budget}
-            return self.tail.details(now) | begun | self.summary(now)
-        columns = [column for steps in self.steps.values() for column in steps.columns.items()]
+        end = self.tail or self
+        columns = [column for steps in end.steps.values() for column in steps.columns.items()]
         filled = dict.fromkeys(name for name, column in columns if not np.isnan(column).all())
-        kept = ("began", "minutes", "retries", "outcomes", "effects", "totals", "budget")
-        return self.summary(now) | {name: getattr(self, name) for name in kept} | {
+        kept = ("minutes", "retries", "outcomes", "effects", "totals")
+        return self.summary(now) | {name: getattr(end, name) for name in kept} | {
+            "began": self.began,
+            "budget": self.budget,
             "advice": self.why(now).advice,
             "metrics": [name for name in filled if name not in BASE[:2]],
-            "calls": self.calls(now),
-            "reasons": self.reasons.most_common(20),
+            "calls": end.calls(now),
+            "reasons": end.reasons.most_common(20),
         }  # fmt: skip
 
     def notes(self, now: float) -> list[str]:
@@ -494,7 +481,7 @@ class LogIndex(Seen):
         head = {
             "format": FORMAT,
             "seen": {field.name: getattr(self, field.name) for field in attrs.fields(Seen)},
-            "pending": [line.decode("latin-1") for line in self.pending.values()],
+            "pending": [[each.decode("latin-1") for each in item] for item in self.pending.items()],
             "steps": [[name, s.names, len(s.table)] for name, s in self.steps.items()],
         }
         new = self._place.with_name(f".{self._place.name}.{os.getpid()}")
@@ -515,11 +502,10 @@ class LogIndex(Seen):
             whole = len(rest) == 8 * sum(length for *_, length in head["steps"])
             if head["format"] != FORMAT or not whole:
                 return
-            self._begin()
-            self._take([line.encode("latin-1") for line in head["pending"]])
-            pending, tables = self.pending, memoryview(rest)
             self._begin(**head["seen"])
-            self.pending = pending
+            for key, line in head["pending"]:
+                self.pending[key.encode("latin-1")] = line.encode("latin-1")
+            tables = memoryview(rest)
             for name, names, length in head["steps"]:
                 self.steps[name] = Steps(names, bytes(tables[: 8 * length]))
                 tables = tables[8 * length :]
@@ -545,10 +531,6 @@ def readable(name: str | Path) -> str:
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
-def _call(record: dict[str, Any]) -> str:
-    return f"{record.get('session')} {record.get('number')}"
-
-
 def _where(record: dict[str, Any]) -> str:
     return f"{record.get('operation')} {record.get('target')}"
 
@@ -562,15 +544,12 @@ def loads(line: bytes) -> dict[str, Any]:
     return record
 
 
-def checked(record: dict[str, Any]) -> dict[str, Any]:
-    """The same; raises one of `ODD` for one that is nested too deeply to be sent to the page."""
-    orjson.dumps([[[[[[[[record]]]]]]]])
-    return record
-
-
 def parse(line: bytes) -> dict[str, Any]:
-    """What a line says, if the page can be told; raises one of `ODD` for any other."""
-    return checked(loads(line)) if len(line) > SHORT else loads(line)
+    """The same; raises one of `ODD` for one that is nested too deeply to be sent to the page."""
+    record = loads(line)
+    if len(line) > SHORT:
+        orjson.dumps([[[[[[[[record]]]]]]]])
+    return record
 
 
 def typed(kind: type[T], value: Any) -> T:

@@ -236,7 +236,7 @@ function renderRetries(run, body) {
   show(body, h("div.tiles", tile(number(count), count === 1 ? "retry" : "retries"), tile(number(effects.yes), "took effect, once"),
     tile(number(effects.no), "had no effect"), tile(number(effects.unknown), "effect unknown")),
   effects.unknown > 0 && h("div.note", "Unknown: the server may have done the work although no answer came. Look at the step it is at, or resume from a checkpoint, before you repeat such a call."),
-  card("What became of the calls", run.outcomes.length ? table(["Ended", "Call", "#seq_id", "#Sent again", "Result", "Took effect", "#Took"], run.outcomes.slice(-100).reverse().map((call) =>
+  card("What became of the calls", run.outcomes.length ? table(["Ended", "Call", "#seq_id", "#Sent again", "Result", "Took effect", "#Took"], run.outcomes.toReversed().map((call) =>
     [moment(call.time), h("b", call.operation), call.seq_id, call.retries, visible(result(call)), badge(call.effect), span(call.seconds)])) : muted("They are still under way.")),
   card("Why requests were retried", table(["Call and reason", "#Times"], run.reasons.map(([name, times]) => [name, times]))),
   card("The last retries", table(["Time", "Request", "Lane", "#Attempt", "Reason", "#Next after"], run.retries.slice(-20).reverse().map((each) =>
