@@ -47,6 +47,7 @@ class FromScratch:
     train_attn: bool = True
     train_unembed: bool = True
     optimizer: dict[str, Any] | None = None
+    state: None = None
 
 
 Plan = Annotated[Mapping[str, Any], FromState, FromScratch]
@@ -318,7 +319,7 @@ def _known(fields: Mapping[str, Any], described: Callable[..., Any]) -> dict[str
     return {name: fields[name] for name in _forms(described) if name in fields}
 
 
-_MADE_BY = (*(field.name for field in attrs.fields(FromScratch)), "state")
+_MADE_BY = [field.name for field in attrs.fields(FromScratch)]
 _UNLESS_GIVEN = {"optimizer": {"type": "adamw"}}
 """What a server takes where a plan has None, so that spelling it out makes no other run."""
 

@@ -209,7 +209,7 @@ class LogIndex(Seen):
             if self.size - self.offset <= BEHIND:
                 self.tail = None
         except OSError as error:
-            news, self._stamp = self.error is None, None
+            news, self._stamp, self.tail = self.error is None, None, None
             self.error = f"{readable(self.path.name)} cannot be read: {error.strerror}."
             return int(news)
         grown = self.offset - self._saved

@@ -511,6 +511,24 @@ def test_the_end_of_a_long_log_is_shown_while_the_rest_is_read(path, monkeypatch
     assert log.details(1001.0) == whole.details(1001.0)
 
 
+def test_a_long_log_that_goes_away_amid_the_reading_is_not_said_to_be_read(path, monkeypatch):
+    """M50: the page says why nothing more comes; when the log is back, its end is shown again."""
+    write(path, *(step(n) for n in range(1, 2000)))
+    monkeypatch.setattr(index, "BEHIND", 4000)
+    monkeypatch.setattr(index, "CHUNK", 4000)
+    log = LogIndex(path)
+    log.advance(1)
+    away = path.rename(path.with_name("away"))
+    assert log.advance(1)
+    for shown in (log.summary(1001.0), log.details(1001.0)):
+        assert shown["state"] == "unreadable"
+        assert "cannot be read" in shown["reason"]
+    away.rename(path)
+    assert log.advance(1)
+    shown = log.details(1001.0)
+    assert (shown["state"], shown["step"]) == ("reading", 1999)
+
+
 # -- reading without parsing -------------------------------------------------------------------
 
 ENDED = {"retries": 0, "effect": "yes", "error": None}
