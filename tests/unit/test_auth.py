@@ -147,14 +147,17 @@ def test_the_default_key_stays_until_it_is_removed_itself(tmp_path):
     for number in ("1", "2", "3"):
         store.add(f"tml-{number}", key_id=number, name=number)
     first = store.default_key()
+    assert f"tml-{store.default_id()}" == first
     left = [n for n in ("1", "2", "3") if f"tml-{n}" != first]
     assert store.remove(left[1])
     assert store.default_key() == first
     assert not store.remove(left[1])
     assert store.remove(first.removeprefix("tml-"))
     assert store.default_key() == f"tml-{left[0]}"
+    assert store.default_id() == left[0]
     assert store.remove(left[0])
     assert store.default_key() is None
+    assert store.default_id() is None
 
 
 def test_the_file_is_private_and_replaced_whole(tmp_path):
