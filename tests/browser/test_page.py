@@ -287,7 +287,7 @@ def test_two_hundred_runs_stay_usable(page, ui):
     page.get_by_role("button", name="Loss / token").click()
     page.keyboard.press("j")
     page.keyboard.press("j")
-    name = page.locator("tr.at .name").inner_text()
+    name = page.locator("tr:focus-within .name").inner_text()
     page.keyboard.press("x")
     page.keyboard.press("k")
     page.keyboard.press("x")

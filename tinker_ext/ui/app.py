@@ -11,7 +11,7 @@ import hmac
 import ipaddress
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import orjson
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
@@ -44,6 +45,7 @@ REFRESH_SECONDS = 0.2
 MOST_MODELS = 8
 """Models of one log whose curves are drawn; the newest."""
 
+Question = Callable[[QueryParams], dict[str, Any]]
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -77,7 +79,7 @@ class Page:
             behind = any(each.size > each.offset + 4096 for each in self.folder.logs.values())
             await asyncio.sleep(0.01 if behind else pause)
 
-    async def events(self, _: Request) -> Response:
+    def events(self) -> Response:
         """Tell which runs have changed, as it happens."""
         woken, news = asyncio.Event(), set[str]()
         self._listeners[woken] = news
@@ -97,52 +99,51 @@ class Page:
 
         return StreamingResponse(stream(), media_type="text/event-stream")
 
-    async def runs(self, _: Request) -> Response:
+    async def answer(self, request: Request, question: Question) -> Response:
+        """What a question is answered with, as JSON."""
+        async with self._lock:
+            body = await asyncio.to_thread(lambda: orjson.dumps(question(request.query_params)))
+        return Response(body, media_type="application/json")
+
+    def runs(self, _: QueryParams) -> dict[str, Any]:
         """All runs."""
-        now, logs = time.time(), self.folder.logs
-        async with self._lock:
-            rows = await asyncio.to_thread(lambda: [_row(name, logs[name], now) for name in logs])
-        return _json({"folder": readable(self.folder.place), "now": now, "runs": rows})
+        now = time.time()
+        rows = [_row(name, shown, now) for name, shown in self.folder.logs.items()]
+        return {"folder": readable(self.folder.place), "now": now, "runs": rows}
 
-    async def run(self, request: Request) -> Response:
+    def run(self, asked: QueryParams) -> dict[str, Any]:
         """One run, but for its curves."""
-        name, now = self._name(request), time.time()
-        async with self._lock:
-            details = self.folder.logs[name].details(now)
-            samples = len(self.folder.samples[name].rows)
-        return _json(details | {"id": name, "now": now, "samples": samples})
+        name, now = self._name(asked), time.time()
+        samples = len(self.folder.samples[name].rows)
+        return self.folder.logs[name].details(now) | {"id": name, "now": now, "samples": samples}
 
-    async def curves(self, request: Request) -> Response:
+    def curves(self, asked: QueryParams) -> dict[str, Any]:
         """Curves of some metrics, for some runs, thinned out."""
-        asked, x = request.query_params, request.query_params.get("x", "step")
         try:
             low, high = float(asked.get("low", "-inf")), float(asked.get("high", "inf"))
             points = max(2, min(int(asked.get("points", 600)), 4000))
         except ValueError:
             raise _refusal(400, "low, high and points must be numbers.") from None
-        async with self._lock:
-            lines = [
-                {"id": name, "metric": metric, "target": target,
-                 "rows": steps.curve(metric, x, low, high, points)}
-                for name in asked.getlist("id")[:12]
-                if name in self.folder.logs
-                for shown in [self.folder.logs[name].tail or self.folder.logs[name]]
-                for target, steps in list(shown.steps.items())[-MOST_MODELS:]
-                for metric in asked.getlist("metric")[:12]
-            ]  # fmt: skip
-        return _json({"lines": lines})
+        lines = [
+            {"id": name, "metric": metric, "target": target,
+             "rows": steps.curve(metric, asked.get("x", "step"), low, high, points)}
+            for name in asked.getlist("id")[:12]
+            if name in self.folder.logs
+            for shown in [self.folder.logs[name].tail or self.folder.logs[name]]
+            for target, steps in list(shown.steps.items())[-MOST_MODELS:]
+            for metric in asked.getlist("metric")[:12]
+        ]  # fmt: skip
+        return {"lines": lines}
 
-    async def samples(self, request: Request) -> Response:
+    def samples(self, asked: QueryParams) -> dict[str, Any]:
         """The prompts that a run has recorded samples of, and what was sampled for one."""
-        samples, asked = self.folder.samples[self._name(request)], request.query_params
-        async with self._lock:
-            prompts = samples.prompts(asked.get("text", ""))
-            chosen = asked.get("prompt") or (prompts[0]["prompt_id"] if prompts else "")
-            records = samples.records(chosen)
-        return _json({"prompts": prompts, "prompt": chosen, "records": records})
+        samples = self.folder.samples[self._name(asked)]
+        prompts = samples.prompts(asked.get("text", ""))
+        chosen = asked.get("prompt") or (prompts[0]["prompt_id"] if prompts else "")
+        return {"prompts": prompts, "prompt": chosen, "records": samples.records(chosen)}
 
-    def _name(self, request: Request) -> str:
-        name = request.query_params.get("id", "")
+    def _name(self, asked: QueryParams) -> str:
+        name = asked.get("id", "")
         if name not in self.folder.logs:
             raise _refusal(404, "There is no such run in this folder.")
         return name
@@ -160,25 +161,28 @@ def make(folder: Path, token: str, hosts: tuple[str, ...] = LOOPBACK, name: str 
     """
     page, cookie = Page(Folder(folder)), f"tinker_ext_ui_{name}"
     files = {f"/{file.name}": file for file in STATIC.iterdir()} | {"/": STATIC / "index.html"}
-    answers = (page.events, page.runs, page.run, page.curves, page.samples)
-    routes = {f"/api/{answer.__name__}": answer for answer in answers}
+    questions: tuple[Question, ...] = (page.runs, page.run, page.curves, page.samples)
+    asked = {f"/api/{question.__name__}": question for question in questions}
 
     def is_right(given: str | None) -> bool:
         return hmac.compare_digest((given or "").encode(), token.encode())
 
     async def answer(request: Request) -> Response:
-        path, host = request.scope["path"], None
-        with suppress(ValueError):
-            host = urlsplit(f"//{request.headers.get('host', '')}").hostname
-        if not (host in hosts or ("*" in hosts and _is_address(host))):
+        path, is_ours = request.scope["path"], False
+        with suppress(ValueError):  # of a name, which is not an address
+            host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+            is_ours = host in hosts or ("*" in hosts and bool(ipaddress.ip_address(host)))
+        if not is_ours:
             raise _refusal(421, "This page answers to its own address only; use the one printed.")
         if is_right(request.query_params.get("token")):
-            response: Response = RedirectResponse(path if path in routes else "/", 303)
+            response: Response = RedirectResponse(path if path in asked else "/", 303)
             response.set_cookie(cookie, token, httponly=True, samesite="strict", max_age=2592000)
         elif not is_right(request.cookies.get(cookie)):
             raise _refusal(403, "Open the whole address that was printed: it has a token.")
-        elif path in routes:
-            response = await routes[path](request)
+        elif path == "/api/events":
+            response = page.events()
+        elif path in asked:
+            response = await page.answer(request, asked[path])
         elif path in files:
             response = FileResponse(files[path])
         else:
@@ -203,14 +207,3 @@ def _row(name: str, shown: LogIndex, now: float) -> orjson.Fragment:
         reason = f"its log cannot be shown ({type(error).__name__})"
         row = {"id": name, "state": "unreadable", "reason": reason, "spark": [], "notes": []}
         return orjson.Fragment(orjson.dumps(row))
-
-
-def _json(body: Any) -> Response:
-    return Response(orjson.dumps(body), media_type="application/json")
-
-
-def _is_address(name: str | None) -> bool:
-    try:
-        return bool(ipaddress.ip_address(name or ""))
-    except ValueError:
-        return False

@@ -39,8 +39,6 @@ KEPT = 100
 MOST_MINUTES = 160
 MOST_COLUMNS = 48
 MOST_KNOWN = 10_000
-SHORT = 480
-"""Bytes of a line that has no room for 254 levels of JSON, more than orjson writes."""
 
 HEAD = 1024
 SAVE_BYTES = 1 << 22
@@ -298,7 +296,7 @@ class LogIndex(Seen):
 
     def _read_steps(self, lines: list[bytes]) -> None:
         """Take in `step` lines: the numbers of all, and what else the last one says."""
-        last = b""
+        last: dict[str, Any] = {}
         for line in lines:
             try:
                 record = loads(line)
@@ -307,16 +305,16 @@ class LogIndex(Seen):
                     self.steps[target] = Steps()
                     self.began = self.began or record.get("time")
                 self.steps[target].add(record)
-                last = line
+                last = record
             except ODD:
                 self.bad += 1
         lines.clear()
         try:
             if last:
-                record = parse(last)
-                self.target, self.step = str(record.get("target")), record["step"]
-                self.model = record.get("model") or self.model
-                self.totals = record.get("totals") or self.totals
+                checked(last)
+                self.target, self.step = str(last.get("target")), last["step"]
+                self.model = last.get("model") or self.model
+                self.totals = last.get("totals") or self.totals
         except ODD:
             self.bad += 1
 
@@ -544,12 +542,15 @@ def loads(line: bytes) -> dict[str, Any]:
     return record
 
 
-def parse(line: bytes) -> dict[str, Any]:
+def checked(record: dict[str, Any]) -> dict[str, Any]:
     """The same; raises one of `ODD` for one that is nested too deeply to be sent to the page."""
-    record = loads(line)
-    if len(line) > SHORT:
-        orjson.dumps([[[[[[[[record]]]]]]]])
+    orjson.dumps([[[[[[[[record]]]]]]]])
     return record
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """What a line says, if the page can be told; raises one of `ODD` for any other."""
+    return checked(loads(line))
 
 
 def typed(kind: type[T], value: Any) -> T:

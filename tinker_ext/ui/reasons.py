@@ -67,8 +67,8 @@ def explain(calls: Sequence[dict[str, Any]], now: float, wrote: float, usual: fl
         if by in ADVICE:
             return Why("held back", f"the server refuses it for now (status {by})", ADVICE[by])
         if by:
-            what = "fails (status" if by.isdigit() else "cannot be reached ("
-            return Why("retrying", f"the server {what} {by})".replace("( ", "("), FAILING)
+            what = f"fails (status {by})" if by.isdigit() else f"cannot be reached ({by})"
+            return Why("retrying", f"the server {what}", FAILING)
     since = calls[0]["since"] if calls else None
     if usual and isinstance(since, int | float) and now - since > max(60.0, 5 * usual):
         return Why("running", None, SLOW)

@@ -44,8 +44,7 @@ class SampleIndex:
                 self.rows, self._read = [], {}  # the files have moved on: begin again
                 break
         for name, (number, _) in found.items():
-            end = self._take(name, self._read.get(name, (0, 0))[1])
-            self._read[name] = number, end
+            self._read[name] = number, self._take(name, self._read.get(name, (0, 0))[1])
         return True
 
     def _take(self, name: str, offset: int) -> int:

@@ -1,11 +1,12 @@
 // The page: all runs, and one run with its curves, waits, retries, cost and samples.
 // Everything from a log is put into the page as text, never as HTML.
 
-import { bars, lines, number, spark } from "/chart.js";
+import { bars, lines, spark } from "/chart.js";
+import { h, key, moment, money, number, solid, span, sum, visible } from "/elements.js";
 
 const $ = (id) => document.getElementById(id);
 const main = $("main");
-const state = { runs: [], now: 0, at: 0, filter: "", sort: "updated", up: false, chosen: new Set(), view: {}, drawn: "" };
+const state = { runs: [], now: 0, filter: "", sort: "updated", up: false, chosen: new Set(), view: {}, drawn: "" };
 const TABS = { curves: renderCurves, waits: renderWaits, retries: renderRetries, cost: renderCost, samples: renderSamples };
 const OVER = ["done", "errored", "interrupted"];
 const PARTS = {
@@ -18,26 +19,10 @@ const STAGES = { queued: "waits its turn: earlier calls go first", sending: "bei
 
 // --- building blocks -------------------------------------------------------------------------
 
-// h("td.n", {title: "…"}, child, …): an element with classes, properties and children.
-function h(tag, ...children) {
-  const [name, ...classes] = tag.split(".");
-  const element = document.createElement(name);
-  if (classes.length) element.className = classes.join(" ");
-  const properties = children[0]?.constructor === Object ? children.shift() : {};
-  for (const [key, value] of Object.entries(properties)) {
-    if (value === undefined || value === null || value === false) continue;
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-    else if (key in element) element[key] = value;
-    else element.setAttribute(key, value);
-  }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
-  return element;
-}
-
 // Replaces what a place shows; what had the keyboard's focus gets it back.
 function show(place, ...children) {
   const { id, dataset } = document.activeElement, focus = id || dataset.focus;
-  place.replaceChildren(...children.flat().filter(Boolean));
+  place.replaceChildren(...solid(children));
   if (focus && !document.activeElement?.matches("[id], [data-focus]")) (document.querySelector(`[data-focus="${CSS.escape(focus)}"]`) || $(focus))?.focus();
 }
 
@@ -52,24 +37,8 @@ const tile = (value, label) => h("div.tile", h("b", value), h("span", label));
 const card = (title, ...children) => h("section.card", h("h2", title), children);
 const muted = (text) => h("p.muted", text);
 const empty = (title, text, code) => h("div.card.empty", h("h2", title), muted(text), code && h("pre", code));
-const key = (tone, text) => h("span.key", h(`i.${tone}`), text);
-const moment = (seconds) => (seconds ? new Date(seconds * 1000).toLocaleTimeString() : "–");
 const stored = (name, otherwise) => localStorage.getItem(`tinker-ext ${name}`) ?? otherwise;
 const store = (name, value) => localStorage.setItem(`tinker-ext ${name}`, value);
-
-function money(value, currency = "") {
-  if (!Number.isFinite(value)) return "–";
-  const text = value < 0.01 && value > 0 ? value.toPrecision(2) : value.toFixed(value < 1 ? 3 : 2);
-  return `${text} ${currency || ""}`.trim();
-}
-
-function span(seconds) {
-  if (!Number.isFinite(seconds)) return "–";
-  if (seconds < 1) return `${Math.round(Math.max(0, seconds) * 1000)} ms`;
-  if (seconds < 120) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
-  return seconds < 172800 ? `${(seconds / 3600).toFixed(1)} h` : `${Math.round(seconds / 86400)} days`;
-}
 
 function badge(name) {
   const tone = { running: "good", done: "good", yes: "good", "held back": "warn", retrying: "warn", quiet: "warn", unknown: "warn" }[name];
@@ -77,13 +46,6 @@ function badge(name) {
 }
 
 const named = (run) => (run.state === "reading" ? `reading ${Math.floor(run.read * 100)} %` : run.state);
-
-// Control and direction characters are made visible: a sample must not rearrange the page.
-function visible(text) {
-  const code = (c) => c.charCodeAt(0);
-  return String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, (c) => (c === "\u007f" ? "␡" : String.fromCharCode(0x2400 + code(c))))
-    .replace(/[\u0080-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g, (c) => `⟨U+${code(c).toString(16).toUpperCase().padStart(4, "0")}⟩`);
-}
 
 async function ask(path, values = {}) {
   const query = new URLSearchParams();
@@ -97,7 +59,6 @@ async function ask(path, values = {}) {
 
 const address = (id, tab = "curves") => `#/run/${encodeURIComponent(id)}/${tab}`;
 const open = (id, tab) => { location.hash = address(id, tab); };
-const choose = (id) => { if (!state.chosen.delete(id)) state.chosen.add(id); renderRuns(); };
 
 function shown() {
   const words = state.filter.toLowerCase().split(/\s+/);
@@ -115,11 +76,10 @@ function renderRuns() {
   if (state.drawn !== "runs") {
     state.drawn = "runs";
     const filter = h("input", { id: "filter", type: "search", placeholder: "Filter by name, model or state  (/)", value: state.filter, size: 34,
-      oninput: (event) => { state.filter = event.target.value; state.at = 0; renderRuns(); } });
+      oninput: (event) => { state.filter = event.target.value; renderRuns(); } });
     show(main, h("div.stack", h("div.row", h("h1", { id: "count" }), filter, h("span.grow"), h("span", { id: "total", className: "row muted" })), h("div", { id: "list" })));
   }
   const rows = shown(), total = {};
-  state.at = Math.min(state.at, Math.max(0, rows.length - 1));
   for (const run of state.runs) if (run.cost) total[run.currency || ""] = (total[run.currency || ""] || 0) + run.cost;
   const costs = Object.entries(total).map(([currency, cost]) => money(cost, currency)).join(" + ");
   show($("count"), `${state.runs.length} run${state.runs.length === 1 ? "" : "s"}`);
@@ -131,12 +91,12 @@ function renderRuns() {
   show($("list"), rows.length ? h("div.card.scroll.runs", h("table", h("thead", heads), h("tbody", rows.map(row)))) : empty("No run fits the filter", "Clear it to see all runs."));
 }
 
-function row(run, at) {
-  const box = h("input", { type: "checkbox", checked: state.chosen.has(run.id), ariaLabel: `compare ${run.id}`, "data-focus": `x ${run.id}`,
-    onclick: (event) => { event.stopPropagation(); choose(run.id); } });
+function row(run) {
+  const choose = () => { if (!state.chosen.delete(run.id)) state.chosen.add(run.id); renderRuns(); };
+  const box = h("input", { type: "checkbox", checked: state.chosen.has(run.id), ariaLabel: `compare ${run.id}`, "data-focus": `x ${run.id}`, onchange: choose });
   const figure = (head, text) => h("td.n", { "data-head": head }, text);
-  return h("tr", { className: at === state.at ? "at" : "", onclick: () => open(run.id, run.reason ? "waits" : "curves") }, h("td", box),
-    h("td", h("a.name", { href: address(run.id), "data-focus": run.id, onclick: (event) => event.stopPropagation() }, run.id), h("div.muted.small", run.model || "")),
+  return h("tr", { onclick: (event) => { if (!event.target.matches("a, input")) open(run.id, run.reason ? "waits" : "curves"); } }, h("td", box),
+    h("td", h("a.name", { href: address(run.id), "data-focus": run.id }, run.id), h("div.muted.small", run.model || "")),
     h("td", badge(named(run))),
     h("td.span.small", run.reason ? visible(run.reason) : h("span.muted", run.notes[0] || (run.pending ? `${run.pending} pending` : ""))),
     figure("steps", number(run.step)), figure("loss", number(run.loss)), h("td.wide", spark(run.spark)), figure("tokens/s", number(run.pace)),
@@ -150,7 +110,7 @@ async function renderRun(id, tab) {
   if (where().id !== id || where().tab !== tab) return;
   if (state.drawn !== `${id} ${tab}`) {
     state.drawn = `${id} ${tab}`;
-    state.view = tab === "curves" ? { ...state.view, low: null, high: null, built: false } : {};
+    state.view = tab === "curves" ? { ...state.view, low: null, high: null } : {};
     document.title = `${id} · tinker-ext`;
     show(main, h("div.stack", h("div.row", h("a", { href: "#/" }, "← All runs"), h("h1", id), h("span", { id: "badge" }), h("span.muted", run.model || "")),
       h("div.stack", { id: "notes" }), h("div.tiles", { id: "tiles" }), h("nav.tabs", { id: "tabs" }), h("div.stack", { id: "tab" })));
@@ -159,7 +119,7 @@ async function renderRun(id, tab) {
   show($("badge"), badge(named(run)));
   show($("notes"), run.notes.map((text) => h("div.note", visible(text))));
   show($("tiles"), tile(number(run.step), "steps"), tile(number(run.loss), "loss per token"), tile(number(run.pace), "tokens/s"),
-    tile(span(run.seconds ?? NaN), "per step"), tile(money(run.cost, run.currency), "spent"), tile(String(run.pending), run.pending === 1 ? "call pending" : "calls pending"));
+    tile(span(run.seconds), "per step"), tile(money(run.cost, run.currency), "spent"), tile(String(run.pending), run.pending === 1 ? "call pending" : "calls pending"));
   show($("tabs"), Object.keys(TABS).map((name) => h("a", { href: address(id, name), "data-focus": name, "aria-current": name === tab ? "page" : null },
     name[0].toUpperCase() + name.slice(1) + (count[name] ? ` (${count[name]})` : ""))));
   await TABS[tab](run, $("tab"));
@@ -171,7 +131,7 @@ async function renderCurves(run, body) {
   view.x ??= "step";
   view.weight ??= Number(stored("weight", 0));
   if (!run.metrics.length) return show(body, empty("No step yet", "A curve begins with the first optim_step that succeeds."));
-  if (!view.built) buildCurves(run, body, view);
+  if (!$("chart")) buildCurves(run, body, view);
   const ids = [run.id, ...[...state.chosen].filter((other) => other !== run.id)].slice(0, 8);
   const points = Math.max(200, Math.round(main.clientWidth / 1.6)), others = [...body.querySelectorAll("[data-metric]")];
   const [{ lines: curves }, { lines: rest }] = await Promise.all([ask("curves", { id: ids, metric: view.metric, x: view.x, low: view.low, high: view.high, points }),
@@ -189,8 +149,8 @@ async function renderCurves(run, body) {
 }
 
 function buildCurves(run, body, view) {
-  view.built = true;
-  const pick = (metric) => { view.metric = metric; view.built = false; store("metric", metric); update(); };
+  const rebuild = () => { buildCurves(run, body, view); update(); };
+  const pick = (metric) => { view.metric = metric; store("metric", metric); rebuild(); };
   const choice = (label, names, chosen, onchange) => h("select", { ariaLabel: label, "data-focus": label, onchange: (event) => onchange(event.target.value) },
     names.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
   const slider = h("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: view.weight, ariaLabel: "smoothing",
@@ -199,8 +159,8 @@ function buildCurves(run, body, view) {
   show(body, h("section.card",
     h("div.row", choice("metric", run.metrics.map((name) => [name, name]), view.metric, pick),
       choice("horizontal axis", [["step", "by step"], ["time", "by time"]], view.x, (x) => { Object.assign(view, { x, low: null, high: null }); update(); }),
-      others.length > 0 && choice("compare with", [["", "Compare with …"], ...others], "", (id) => { state.chosen.add(id); view.built = false; update(); }),
-      state.chosen.size > 0 && h("button", { onclick: () => { state.chosen.clear(); view.built = false; update(); } }, "Only this run"),
+      others.length > 0 && choice("compare with", [["", "Compare with …"], ...others], "", (id) => { state.chosen.add(id); rebuild(); }),
+      state.chosen.size > 0 && h("button", { onclick: () => { state.chosen.clear(); rebuild(); } }, "Only this run"),
       h("span.grow"), h("label.small.muted", "smooth ", slider),
       h("button", { id: "whole", hidden: true, onclick: () => { view.low = view.high = null; update(); } }, "Whole curve (0)")),
     h("div.chart", { id: "chart" }), h("div.row", { id: "legend" })),
@@ -209,7 +169,7 @@ function buildCurves(run, body, view) {
 }
 
 function renderWaits(run, body) {
-  const held = run.calls.find((call) => call.held), first = held || run.calls[0];
+  const first = run.calls.find((call) => call.held) || run.calls[0];
   const word = OVER.includes(run.state) ? `The run is over: ${run.state}.`
     : run.state === "quiet" ? `Quiet for ${span(run.now - run.updated)}: ${run.reason}.`
     : first ? `${first.operation} has waited ${span(run.now - first.since)}: ${visible(run.reason || STAGES[first.stage] || "just begun")}.`
@@ -218,17 +178,17 @@ function renderWaits(run, body) {
   const calls = run.calls.map((call) => [h("b", call.operation), call.lane, call.held ? badge([call.state, "402", "429"].includes(call.held) ? "held back" : "retrying") : call.stage, reason(call),
     `${span(run.now - call.since)} (since ${moment(call.since)})`, call.attempts && `${call.attempts}${call.retries ? ` (sent again: ${call.retries})` : ""}`,
     call.deadline && (call.deadline > run.now ? `in ${span(call.deadline - run.now)}` : "passed")]);
-  const spent = Object.keys(PARTS).map((_, at) => run.minutes.reduce((sum, each) => sum + each[2 + at], 0));
-  const total = spent.reduce((a, b) => a + b, 0), chart = h("div.chart");
-  const legend = () => h("div.row", Object.entries(PARTS).map(([part, text], at) => key(`c-${part}`, `${part} ${Math.round((spent[at] / total) * 100)} %: ${text}`)));
+  const spent = Object.keys(PARTS).map((_, at) => sum(run.minutes.map((each) => each[2 + at])));
+  const total = sum(spent), chart = h("div.chart");
+  const legend = h("div.row", Object.entries(PARTS).map(([part, text], at) => key(`c-${part}`, `${part} ${Math.round((spent[at] / total) * 100)} %: ${text}`)));
   show(body, card("Now", h("p", { id: "why" }, word), run.advice && h("p.advice", h("b", "What to do: "), run.advice),
     calls.length > 0 && table(["Call", "Lane", "Stage", "Reason", "#Waited", "#Attempts", "#Deadline"], calls), run.pending > calls.length && muted(`… and ${run.pending - calls.length} more`)),
-  card(`Where the time went, ${run.minutes[0]?.[1] > 60 ? `every ${span(run.minutes[0][1])}` : "by minute"}`, total ? [chart, legend()] : muted("Known after the first ten seconds of a run.")));
+  card(`Where the time went, ${run.minutes[0]?.[1] > 60 ? `every ${span(run.minutes[0][1])}` : "by minute"}`, total ? [chart, legend] : muted("Known after the first ten seconds of a run.")));
   if (total) bars(chart, run.minutes, Object.keys(PARTS));
 }
 
 function renderRetries(run, body) {
-  const count = run.reasons.reduce((sum, [, times]) => sum + times, 0), effects = { yes: 0, no: 0, unknown: 0, ...run.effects };
+  const count = sum(run.reasons.map(([, times]) => times)), effects = { yes: 0, no: 0, unknown: 0, ...run.effects };
   if (!count && !run.outcomes.length) return show(body, empty("Nothing was sent twice", "Every call succeeded at its first attempt."));
   const causes = {};
   for (const each of run.retries) if (each.number) (causes[each.number] ??= new Set()).add(each.reason);
@@ -236,9 +196,9 @@ function renderRetries(run, body) {
   show(body, h("div.tiles", tile(number(count), count === 1 ? "retry" : "retries"), tile(number(effects.yes), "took effect, once"),
     tile(number(effects.no), "had no effect"), tile(number(effects.unknown), "effect unknown")),
   effects.unknown > 0 && h("div.note", "Unknown: the server may have done the work although no answer came. Look at the step it is at, or resume from a checkpoint, before you repeat such a call."),
-  card("What became of the calls", run.outcomes.length ? table(["Ended", "Call", "#seq_id", "#Sent again", "Result", "Took effect", "#Took"], run.outcomes.toReversed().map((call) =>
+  card("What became of the calls", run.outcomes.length ? table(["Ended", "Call", "#seq_id", "#Sent again", "Result", "Took effect", "#Took"], run.outcomes.reverse().map((call) =>
     [moment(call.time), h("b", call.operation), call.seq_id, call.retries, visible(result(call)), badge(call.effect), span(call.seconds)])) : muted("They are still under way.")),
-  card("Why requests were retried", table(["Call and reason", "#Times"], run.reasons.map(([name, times]) => [name, times]))),
+  card("Why requests were retried", table(["Call and reason", "#Times"], run.reasons)),
   card("The last retries", table(["Time", "Request", "Lane", "#Attempt", "Reason", "#Next after"], run.retries.slice(-20).reverse().map((each) =>
     [moment(each.time), h("b", each.operation), each.lane, each.attempt, each.reason, `${span(each.delay)} (${each.source})`]))));
 }
@@ -248,19 +208,17 @@ async function renderCost(run, body) {
   const { lines: curves } = await ask("curves", { id: run.id, metric: "cost", x: "time", points: 400 });
   const rows = curves.flatMap((line) => line.rows.map(([x, , , high]) => [x, high, high, high])).sort((a, b) => a[0] - b[0]);
   const limit = run.budget.cost, plan = Number(stored(`plan ${run.id}`, 0)), price = (value) => money(value, run.currency);
-  const hours = run.began && run.updated > run.began ? (run.updated - run.began) / 3600 : null;
-  const rate = run.cost && hours ? run.cost / hours : null, each = run.cost && run.step ? run.cost / run.step : null;
-  const left = limit !== undefined && run.cost !== null ? limit - run.cost : null;
+  const rate = run.cost / (run.updated - run.began), each = run.cost / run.step, left = limit - run.cost;
   const input = h("input", { id: "plan", type: "number", min: 1, value: plan || "", placeholder: "1000", onchange: (event) => { store(`plan ${run.id}`, event.target.value); event.target.blur(); update(); } });
   const chart = h("div.chart"), names = { train: "trained", prefill: "read as prompts", sample: "sampled", tokens: "all together" };
-  const used = { ...run.totals, tokens: ["train", "prefill", "sample"].reduce((sum, kind) => sum + (run.totals[kind] || 0), 0) };
+  const used = { ...run.totals, tokens: sum(["train", "prefill", "sample"].map((kind) => run.totals[kind] || 0)) };
   const tokens = card("Tokens", table(["Kind", "#Used", "#Budget"], Object.entries(names).filter(([kind]) => used[kind] !== undefined).map(([kind, name]) =>
     [name, number(used[kind]), number(run.budget[kind])])));
   if (!rows.length) return show(body, card("Spend over time", muted('No prices are known: pass ServiceClient(prices="prices.toml") with the prices of your server, and the log has costs.')), tokens);
-  show(body, h("div.tiles", tile(price(run.cost), "spent so far"), tile(price(rate), "per hour"), tile(price(each), "per step"),
-    left !== null && (left < 0 ? tile(price(-left), `over the budget of ${price(limit)}`) : tile(price(left), `left of ${price(limit)}`)),
-    left > 0 && rate && !OVER.includes(run.state) && tile(span((left / rate) * 3600), "until the budget is used up"),
-    plan && each ? tile(price(each * plan), `forecast for ${number(plan)} steps`) : null),
+  show(body, h("div.tiles", tile(price(run.cost), "spent so far"), tile(price(rate * 3600), "per hour"), tile(price(each), "per step"),
+    Number.isFinite(left) && (left < 0 ? tile(price(-left), `over the budget of ${price(limit)}`) : tile(price(left), `left of ${price(limit)}`)),
+    left > 0 && rate > 0 && !OVER.includes(run.state) && tile(span(left / rate), "until the budget is used up"),
+    plan > 0 && each > 0 && tile(price(each * plan), `forecast for ${number(plan)} steps`)),
   card(`Spend over time${run.currency ? `, ${run.currency}` : ""}`, chart, h("label.row.small.muted", "Planned steps, for a forecast:", input)), tokens);
   lines(chart, [{ name: "spent", tone: "c0", rows }], { time: true, height: 260, limit, unit: run.currency, label: "spend over time" });
 }
@@ -299,17 +257,18 @@ const more = (cut) => cut > 0 && h("p.muted.small", `… ${number(cut)} more cha
 
 function sequence(each, shade) {
   const { pieces, logprobs, trainer_logprobs: trained } = each, known = Number.isFinite;
-  const gaps = pieces.map((_, at) => trained[at] - logprobs[at]).filter(Number.isFinite);
-  const gap = gaps.length ? `, trainer differs by ${(gaps.reduce((sum, one) => sum + Math.abs(one), 0) / gaps.length).toFixed(3)} a token` : "";
+  const apart = (at) => (known(trained[at]) && known(logprobs[at]) ? trained[at] - logprobs[at] : NaN);
+  const gaps = pieces.map((_, at) => apart(at)).filter(known);
+  const gap = gaps.length ? `, trainer differs by ${(sum(gaps.map(Math.abs)) / gaps.length).toFixed(3)} a token` : "";
   const token = (piece, at) => {
-    const element = h("span", visible(piece)), sure = logprobs[at], apart = trained[at] - sure;
+    const element = h("span", visible(piece)), sure = logprobs[at];
     if (known(sure)) {
       element.style.setProperty("--p", Math.min(1, -sure / 6).toFixed(3));
       element.title = `logprob ${sure.toFixed(3)}, probability ${(Math.exp(sure) * 100).toFixed(1)} %`;
     }
-    if (known(trained[at]) && known(sure)) {
-      element.style.setProperty("--d", Math.min(1, Math.abs(apart)).toFixed(3));
-      element.title += `\ntrainer ${trained[at].toFixed(3)}, difference ${apart.toFixed(3)}`;
+    if (known(apart(at))) {
+      element.style.setProperty("--d", Math.min(1, Math.abs(apart(at))).toFixed(3));
+      element.title += `\ntrainer ${trained[at].toFixed(3)}, difference ${apart(at).toFixed(3)}`;
     }
     return element;
   };
@@ -366,19 +325,22 @@ const turn = () => paint({ system: "dark", dark: "light", light: "system" }[stor
 document.addEventListener("keydown", (event) => {
   const { key: pressed, target } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || $("keys").open) return;
-  if (target.matches("input:not([type=checkbox]), select")) { if (pressed === "Escape" || (pressed === "Enter" && target.type === "search")) target.blur(); return; }
-  const { id, tab } = where(), rows = id === undefined ? shown() : [], step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[pressed];
+  const rows = [...document.querySelectorAll(".runs tbody tr, .prompts button")], at = rows.findIndex((each) => each.matches(":focus-within, .at"));
+  if (target.matches("input:not([type=checkbox]), select")) {
+    if (pressed === "Escape") target.blur();
+    if (pressed === "Enter" && target.type === "search") { target.blur(); rows[0]?.querySelector("a")?.focus(); event.preventDefault(); }
+    return;
+  }
+  const { id } = where(), step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[pressed];
   if (pressed === "?") $("keys").showModal();
   else if (pressed === "t") turn();
   else if (pressed === "/") { $("filter")?.focus(); event.preventDefault(); }
   else if (step && rows.length) {
-    state.at = Math.max(0, Math.min(rows.length - 1, state.at + step));
-    renderRuns();
-    document.querySelector("tr.at a").focus();
+    const next = rows[Math.max(0, Math.min(rows.length - 1, at + step))];
+    if (id === undefined) next.querySelector("a").focus();
+    else next.click();
     event.preventDefault();
-  } else if (step && tab === "samples") document.querySelector(".prompts .at")?.[step > 0 ? "nextElementSibling" : "previousElementSibling"]?.click();
-  else if (pressed === "Enter" && rows[state.at] && !target.matches("a, button")) open(rows[state.at].id);
-  else if (pressed === "x" && rows[state.at]) choose(rows[state.at].id);
+  } else if (pressed === "x") rows[at]?.querySelector("input")?.click();
   else if (pressed === "Escape" && id !== undefined) location.hash = "#/";
   else if (pressed === "0" && id !== undefined) { state.view.low = state.view.high = null; update(); }
   else if (Object.keys(TABS)[pressed - 1] && id !== undefined) open(id, Object.keys(TABS)[pressed - 1]);
