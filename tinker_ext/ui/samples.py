@@ -28,7 +28,8 @@ class SampleIndex:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.rows: list[dict[str, Any]] = []
-        self._read: dict[str, tuple[int, int]] = {}
+        self._found: dict[str, tuple[int, int]] = {}
+        self._ends: dict[str, int] = {}
 
     def advance(self) -> bool:
         """Read what was written since; says whether that was anything."""
@@ -37,14 +38,14 @@ class SampleIndex:
             with suppress(OSError):
                 status = (self.folder / name).stat()
                 found[name] = status.st_ino, status.st_size
-        if found == self._read:
+        if found == self._found:
             return False
-        for name, (number, size) in self._read.items():
+        for name, (number, size) in self._found.items():
             if name not in found or found[name][0] != number or found[name][1] < size:
-                self.rows, self._read = [], {}  # the files have moved on: begin again
-                break
-        for name, (number, _) in found.items():
-            self._read[name] = number, self._take(name, self._read.get(name, (0, 0))[1])
+                self.rows, self._ends = [], {}  # the files have moved on: begin again
+        self._found = found
+        for name in found:
+            self._ends[name] = self._take(name, self._ends.get(name, 0))
         return True
 
     def _take(self, name: str, offset: int) -> int:

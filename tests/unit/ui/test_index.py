@@ -644,3 +644,13 @@ def test_nan_as_other_programs_write_it_is_a_gap_in_the_curve(path):
     args = ("step", -math.inf, math.inf, 10)
     assert [row[0] for row in log.steps["m"].curve("loss", *args)] == [1, 3]
     assert [row[0] for row in log.steps["m"].curve("kl", *args)] == [1, 2]
+
+
+def test_a_torn_line_of_samples_is_news_once(tmp_path):
+    """M50: what its writer left amid a line is read again when there is more, not all the time."""
+    (tmp_path / "samples.jsonl").write_text('{"prompt_id":"p","prompt":"q","sequences":[]}\n{"pro')
+    samples = SampleIndex(tmp_path)
+    assert [samples.advance(), samples.advance(), len(samples.rows)] == [True, False, 1]
+    with (tmp_path / "samples.jsonl").open("a") as file:
+        file.write('mpt_id":"p","prompt":"q","sequences":[]}\n')
+    assert [samples.advance(), samples.advance(), len(samples.rows)] == [True, False, 2]

@@ -284,6 +284,7 @@ function where() {
   return kind === "run" ? { id: decodeURIComponent(id), tab: tab in TABS ? tab : "curves" } : {};
 }
 
+// Shows again what is on the screen, on a run only when it is one of those that changed.
 let busy = false, again = false;
 async function update(changed) {
   if (busy) { again = true; return; }
@@ -305,13 +306,6 @@ async function update(changed) {
     busy = false;
     if (again) { again = false; update(); }
   }
-}
-
-function follow() {
-  const live = $("live"), events = new EventSource("/api/events");
-  events.addEventListener("hello", () => { live.className = "live on"; live.textContent = "live"; update(); });
-  events.onmessage = (event) => update(JSON.parse(event.data));
-  events.onerror = () => { live.className = "live off"; live.textContent = "not connected"; };
 }
 
 function paint(theme) {
@@ -345,11 +339,14 @@ document.addEventListener("keydown", (event) => {
   else if (pressed === "0" && id !== undefined) { state.view.low = state.view.high = null; update(); }
   else if (Object.keys(TABS)[pressed - 1] && id !== undefined) open(id, Object.keys(TABS)[pressed - 1]);
 });
-window.addEventListener("hashchange", () => update());
-window.addEventListener("resize", () => { if (where().id !== undefined) update(); });
+for (const name of ["hashchange", "resize"]) window.addEventListener(name, () => update());
 $("theme").addEventListener("click", turn);
 $("help").addEventListener("click", () => $("keys").showModal());
 // A call that waits gets older although its log stays as it is.
-setInterval(() => { const { id, tab } = where(); if (id === undefined || tab === "waits") update(); }, 2000);
+setInterval(() => update([]), 2000);
 paint(stored("theme", "system"));
-follow();
+
+const live = $("live"), events = new EventSource("/api/events");
+events.addEventListener("hello", () => { live.className = "live on"; live.textContent = "live"; update(); });
+events.onmessage = (event) => update(JSON.parse(event.data));
+events.onerror = () => { live.className = "live off"; live.textContent = "not connected"; };
