@@ -313,7 +313,8 @@ class SampleLog(_Lines):
         folder: Folder of the run, the one with its run log.
         tokenizer: Turns tokens into text, for example `training.get_tokenizer()`; without one the
             token ids are written.
-        max_bytes: Most bytes on disk; the oldest samples make room.
+        max_bytes: Most bytes on disk; the oldest samples make room, and one that is larger than
+            half of it is left out.
         every: Record one call in this many.
 
     Raises:
@@ -446,22 +447,30 @@ class SampleLog(_Lines):
     def _write(self, record: dict[str, Any]) -> None:
         line = encode(record)
         with self._lock:
+            if len(line) > self._half:
+                self._say(_LARGE_SAMPLE)
+                return
             try:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                file = os.open(self.path, _APPENDING, 0o600)
-                try:
-                    if os.fstat(file).st_size + len(line) > self._half:
-                        self.path.replace(self.path.with_name(OLDER_SAMPLES_NAME))
-                        os.close(file)
-                        file = os.open(self.path, _APPENDING, 0o600)
-                    if len(line) <= self._half:
-                        os.write(file, line)
-                finally:
-                    os.close(file)
+                if not self._append(line):
+                    self.path.replace(self.path.with_name(OLDER_SAMPLES_NAME))
+                    self._append(line)
             except OSError as error:
                 self._say(_UNWRITABLE_SAMPLES, error.strerror)
 
+    def _append(self, line: bytes) -> bool:
+        """Write a line if there is room for it; says whether there was."""
+        file = os.open(self.path, _APPENDING, 0o600)
+        try:
+            room = os.fstat(file).st_size + len(line) <= self._half
+            if room:
+                os.write(file, line)
+        finally:
+            os.close(file)
+        return room
 
+
+_LARGE_SAMPLE = "A sample for %s is larger than half of max_bytes, and is not recorded."
 _UNWRITABLE_SAMPLES = "Samples cannot be written to %s: %s. The run goes on without them."
 
 

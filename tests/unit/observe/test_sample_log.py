@@ -1,7 +1,9 @@
 """Recorded samples: what is written, how much, and what the page reads of it."""
 
+import errno
 import json
 import logging
+import os
 
 import numpy as np
 import pytest
@@ -87,6 +89,40 @@ def test_what_is_on_disk_stays_within_the_bound(tmp_path):
     assert newest["prompt"] == "prompt 299"
     assert 10 < len(index.rows) < 300
     assert [r["step"] for r in index.records(newest["prompt_id"])] == [299]
+
+
+def test_a_sample_larger_than_the_bound_leaves_the_others_alone(tmp_path, caplog):
+    """F29: it is left out and told of once; what was recorded before stays."""
+    log = SampleLog(tmp_path, max_bytes=20_000)
+    log.record("small", reply([1]), step=1)
+    for step in (2, 3):
+        log.record("x" * 15_000, reply([1]), step=step)
+    log.record("small", reply([1]), step=4)
+    assert [line["step"] for line in lines(log)] == [1, 4]
+    (said,) = caplog.messages
+    assert "max_bytes" in said
+    assert [file.name for file in tmp_path.iterdir()] == ["samples.jsonl"]
+
+
+def test_a_new_file_that_cannot_be_opened_is_told_as_it_is(tmp_path, caplog, monkeypatch):
+    """F29: nothing is closed twice, which could be a file that another thread has opened since."""
+    log = SampleLog(tmp_path, max_bytes=1_000)
+    log.record("x" * 200, reply([1]))
+    real, tried = os.open, []
+
+    def open_once(path, *rest):
+        if str(path) == str(log.path):
+            tried.append(path)
+            if len(tried) > 1:
+                raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, *rest)
+
+    monkeypatch.setattr(os, "open", open_once)
+    log.record("x" * 200, reply([1]))
+    monkeypatch.undo()
+    assert "Too many open files" in caplog.text
+    log.record("small", reply([1]))
+    assert [line["prompt"] for line in lines(log)] == ["small"]
 
 
 def test_a_hostile_sample_is_only_text(tmp_path):
