@@ -46,9 +46,11 @@ function axes(place, x, y, { height = 300, label = "curve", time, small, rows = 
     root.append(across("grid", value));
     word(left - 8, Y(value) + 4, "end", text(value));
   }
+  let before = "";
   for (const value of ticks(x, Math.max(3, Math.floor(width / 130)), time)) {
     const name = time ? clock(value) : number(value), half = 3.5 * name.length;
-    word(Math.max(left + half, Math.min(X(value), width - half)), height - 4, "middle", name);
+    if (name !== before) word(Math.max(left + half, Math.min(X(value), width - half)), height - 4, "middle", name);
+    before = name;
   }
   word(left - 8, height - 4, "end", time ? "time" : "step");
   place.replaceChildren(root);
