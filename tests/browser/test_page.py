@@ -262,12 +262,14 @@ def test_values_of_the_wrong_type_leave_the_rest_in_sight(page, ui):
     with (ui[1] / "odd" / "metrics.jsonl").open("a") as file:
         file.write('{"type":"session_end","time":1.0,"session":"s","totals":{"cost":"cheap"}}\n')
     each = {"text": "t", "pieces": [7, None, "kept"], "logprobs": ["low", None, -1.0]}
+    each["trainer_logprobs"] = ["low", None, -1.5]
     record = {"prompt_id": "p", "prompt": "q", "sequences": [each]}
     (ui[1] / "odd" / "samples.jsonl").write_text(json.dumps(record) + "\n")
     expect(page.get_by_role("link", name="good")).to_be_visible()
     page.get_by_role("link", name="odd").click()
     page.get_by_role("link", name="Samples").click()
     expect(page.locator(".sequence .text").first).to_contain_text("kept")
+    expect(page.get_by_text("trainer differs by 0.500 a token")).to_be_visible()
 
 
 def test_two_hundred_runs_stay_usable(page, ui):
@@ -354,6 +356,13 @@ OVERLAPS = """() => [...document.querySelectorAll('.chart svg')].flatMap(chart =
     ).map(two => [one.textContent, two.textContent]));
 })"""
 
+# Charts below which a time stands twice.
+TWICE = """() => [...document.querySelectorAll('.chart svg')].filter(chart => {
+    const words = [...chart.querySelectorAll('text')].map(word => word.textContent);
+    const times = words.filter(word => word.includes(':'));
+    return new Set(times).size < times.length;
+}).length"""
+
 LOOKS = {
     "light": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "light"},
     "dark": {"viewport": {"width": 1280, "height": 860}, "color_scheme": "dark"},
@@ -386,6 +395,7 @@ def test_every_view_fits_the_screen(page, ui, shots, request):
         page.wait_for_timeout(400)
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), tab
         assert page.evaluate(OVERLAPS) == [], tab
+        assert page.evaluate(TWICE) == 0, tab
         page.screenshot(
             path=shots / f"{request.node.callspec.id}-{tab.split('/')[-1] or 'runs'}.png"
         )
