@@ -129,6 +129,9 @@ SAMPLES_NAME = "samples.jsonl"
 OLDER_SAMPLES_NAME = "samples.1.jsonl"
 FILE_SUFFIXES = (".jsonl", ".ndjson", ".json", ".log", ".txt")
 
+LOOK_SECONDS = 1.0
+"""How often a log is looked for that was deleted: as a question it costs as much as a line."""
+
 MOST_TEXT = 1 << 20
 """Characters of one text of a sample that are kept."""
 
@@ -161,7 +164,8 @@ class RunLog(_Lines):
 
     A line goes out in one `write` to a file opened for appending, so lines never mix. A write
     that fails (a full disk) is reported once and stops nothing. A file that is deleted during
-    the run is reported once too, and the run goes on in a new one of the same name.
+    the run is noticed within a second and reported once, and the run goes on in a new one of the
+    same name.
 
     Args:
         path: The file, or a directory in which ``metrics.jsonl`` is kept. A path that does not
@@ -179,6 +183,7 @@ class RunLog(_Lines):
         _check_name(path)
         super().__init__(path if _is_file(path) else path / DEFAULT_NAME)
         self._file: int | None = None
+        self._looked = 0.0
 
     def write(self, kind: str, **fields: Any) -> None:
         """Append one line.
@@ -187,13 +192,15 @@ class RunLog(_Lines):
             kind: Its `type`.
             **fields: Everything else; numbers that JSON lacks become null.
         """
-        record = {"type": kind, "time": round(time.time(), 6), **fields}
-        line = encode(record)
+        now = round(time.time(), 6)
+        line = encode({"type": kind, "time": now, **fields})
         with self._lock:
             try:
-                if self._file is not None and os.fstat(self._file).st_nlink == 0:
-                    self._say(_DELETED)
-                    self._let_go()
+                if self._file is not None and abs(now - self._looked) > LOOK_SECONDS:
+                    self._looked = now
+                    if os.fstat(self._file).st_nlink == 0:
+                        self._say(_DELETED)
+                        self._let_go()
                 if self._file is None:
                     self._file = self._open()
                 # One call, so that lines of other processes never come between.

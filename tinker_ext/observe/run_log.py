@@ -275,20 +275,27 @@ class RunLogObserver:
                     step = self._steps.get(event.target, 0)
                     model = self._models[event.target] = _Model(step, self._clock())
                 model.calls[event.number] = None
-        self._write("start", event, "number", "operation", "target", "model")
+        self._log.write(
+            "start",
+            session=self._waits.session_id,
+            number=event.number,
+            operation=event.operation,
+            target=event.target,
+            model=event.model,
+        )
         self._waits.started(event)
 
     def _finished(self, event: OperationFinished) -> None:
         self._states.pop(event.request_id or "", None)
         self._waits.finished(event)
         # In this order: the page passes over calls without trouble by the ends of their lines.
-        self._write(
+        self._log.write(
             "operation",
-            event,
-            "number",
-            "operation",
-            "target",
-            "model",
+            session=self._waits.session_id,
+            number=event.number,
+            operation=event.operation,
+            target=event.target,
+            model=event.model,
             seconds=round(event.seconds, 6),
             tokens_in=event.tokens_in,
             tokens_out=event.tokens_out,
@@ -317,12 +324,12 @@ class RunLogObserver:
     def _step(self, event: OperationFinished, model: _Model) -> None:
         model.step += 1
         now = self._clock()
-        self._write(
+        self._log.write(
             "step",
-            event,
-            "target",
-            "model",
+            session=self._waits.session_id,
             step=model.step,
+            target=event.target,
+            model=event.model,
             loss=model.loss,
             loss_per_token=_per_token(model.loss, model.trained),
             metrics={**model.metrics, **event.metrics},

@@ -1,5 +1,6 @@
 """The run log file: whole lines, continued files, patient readers."""
 
+import itertools
 import json
 import logging
 import shutil
@@ -71,8 +72,10 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path, caplog):
     assert len(caplog.records) == 1
 
 
-def test_a_log_deleted_during_a_run_goes_on_in_a_new_file(tmp_path, caplog):
+def test_a_log_deleted_during_a_run_goes_on_in_a_new_file(tmp_path, caplog, monkeypatch):
     """M34: said once; what follows is found under the same name, and nothing is stopped."""
+    now = itertools.count(1.7e9, 2.0)
+    monkeypatch.setattr("tinker_ext.runlog.time.time", lambda: next(now))
     log = RunLog(tmp_path / "run" / "metrics.jsonl")
     log.write("step", step=1)
     for step in (2, 4):
