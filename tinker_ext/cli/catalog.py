@@ -49,7 +49,7 @@ PURPOSE = (
     "offline or remote."
 )
 OPTIONS = (
-    ("-f, --format [table|json]", "How results are printed; also accepted after a command."),
+    ("-f, --format [table|json]", "How results are printed."),
     ("--base-url URL", "The server; by default TINKER_BASE_URL."),
     ("--debug", "Show the traceback of an error."),
     ("--version", "Print the version and exit."),
@@ -78,7 +78,7 @@ def help_text(width: int | None = None) -> str:
     for title, entries in SECTIONS.items():
         rows = [(entry.name, entry.summary) for entry in entries]
         parts.append(f"{title}:\n{_rows(rows, 12, columns)}")
-    parts.append(f"Options:\n{_rows(OPTIONS, 27, columns)}")
+    parts.append(f"Options, before or after a command:\n{_rows(OPTIONS, 27, columns)}")
     parts.append(EXAMPLES)
     return "\n\n".join(parts)
 

@@ -18,30 +18,38 @@ def screen_of(context: click.Context) -> Screen:
     return context.ensure_object(Screen)
 
 
-def _set_format(context: click.Context, _: click.Parameter, value: str | None) -> None:
-    if value is not None:
-        screen_of(context).format = value
+def _note(context: click.Context, option: click.Parameter, value: Any) -> None:
+    if value:  # not given here is not taken back: it may stand before the command
+        setattr(screen_of(context), option.name or "", value)
 
 
-def format_option() -> click.Option:
-    """Return the `--format` option, which every command takes."""
-    return click.Option(
-        ["-f", "--format"],
-        type=click.Choice(FORMATS),
-        callback=_set_format,
-        expose_value=False,
-        is_eager=True,
-        help="How results are printed.",
-    )
+def shared_options() -> list[click.Parameter]:
+    """Return the options that stand before the name of a command or behind it."""
+    options: dict[str, Any] = {"callback": _note, "expose_value": False, "is_eager": True}
+    return [
+        click.Option(
+            ["-f", "--format"],
+            type=click.Choice(FORMATS),
+            help="How results are printed.",
+            **options,
+        ),
+        click.Option(
+            ["--base-url"],
+            metavar="URL",
+            help="The server; by default TINKER_BASE_URL.",
+            **options,
+        ),
+        click.Option(["--debug"], is_flag=True, help="Show the traceback of an error.", **options),
+    ]
 
 
 class Command(click.Command):
-    """A command whose `--format` may follow its name, and whose help keeps its examples' lines."""
+    """A command that the shared options may follow, and whose help keeps its examples' lines."""
 
     def __init__(self, *args: Any, examples: str = "", **options: Any) -> None:
         options.setdefault("context_settings", NAMES)
         super().__init__(*args, **options)
-        self.params.append(format_option())
+        self.params.extend(shared_options())
         self.examples = examples
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -12,20 +12,14 @@ import click
 from tinker_ext._version import __version__
 from tinker_ext.cli import PROGRAM
 from tinker_ext.cli.failures import EXIT_INTERRUPTED, report
-from tinker_ext.cli.lazy import NAMES, Root, format_option, screen_of
+from tinker_ext.cli.lazy import NAMES, Root, shared_options
 from tinker_ext.cli.screen import Screen
 
 
-@click.command(cls=Root, name=PROGRAM, context_settings=NAMES, params=[format_option()])
-@click.option("--base-url", metavar="URL", help="The server; by default TINKER_BASE_URL.")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.command(cls=Root, name=PROGRAM, context_settings=NAMES, params=shared_options())
 @click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
-@click.pass_context
-def root(context: click.Context, base_url: str | None, debug: bool) -> None:
+def root() -> None:
     """One client for every Tinker server."""
-    screen = screen_of(context)
-    screen.debug = debug
-    screen.base_url = base_url
 
 
 def run(words: Sequence[str]) -> int:
@@ -49,5 +43,5 @@ def run(words: Sequence[str]) -> int:
         print("\nInterrupted.", file=sys.stderr)
         return EXIT_INTERRUPTED
     except Exception as error:
-        return report(error, debug=screen.debug or "--debug" in words)
+        return report(error, debug=screen.debug)
     return result if isinstance(result, int) else 0

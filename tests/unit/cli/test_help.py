@@ -77,6 +77,21 @@ def test_every_page_teaches(path, command):
         ).replace("--base-url http://127.0.0.1:8000 ", "")
 
 
+@pytest.mark.parametrize(
+    "words", [["--base-url", "ftp://x", "doctor"], ["doctor", "--base-url", "ftp://x"]]
+)
+def test_the_server_is_named_before_or_after_a_command(words, capsys):
+    """M36: who names a server behind the command gets the same as who names it in front."""
+    assert run(words) == 1
+    assert "ftp://x" in capsys.readouterr().out
+
+
+def test_what_stands_before_a_command_holds_behind_it(capsys):
+    """M36: an option that is not repeated behind the command is not taken back by it."""
+    assert run(["--format", "json", "version", "--debug"]) == 0
+    assert '"version"' in capsys.readouterr().out
+
+
 def test_a_typing_error_gets_a_suggestion(capsys):
     """M36: a wrong command name is wrong usage (exit code 2), with the likely right one."""
     assert run(["quikstart"]) == 2
