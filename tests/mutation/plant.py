@@ -337,7 +337,9 @@ def _unseen(node: ast.AST) -> str | None:
             return "an assert"
         if isinstance(node, ast.FunctionDef) and node.name in ("__repr__", "__str__"):
             return "how an object is printed"
-        if isinstance(node, ast.FunctionDef) and any(map(_imports_torch, node.body)):
+        if isinstance(node, ast.FunctionDef) and (
+            node.name.startswith("_torch") or any(map(_imports_torch, node.body))
+        ):
             return "what torch does, see `nox -s tests_torch`"
         if isinstance(node, ast.Call):
             function = node.func

@@ -14,6 +14,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,13 @@ MADE_FOR = {
     "wider except": "tests/faults/test_unexpected_errors.py"
     "::test_an_error_nobody_expects_passes_every_handler[{}]",
 }
-PART = 40
+OWN = 8.0
+"""So many times as long may a test in a file that is named after the bug's take."""
+FEW = 8
+"""With fewer tests than these, others of the same file are asked as well."""
+LEAST_SECONDS = 0.02
+"""What a test takes at least, with all that is around it."""
+PART = 20
 LEAST_MOVED = 4
 """Lines in a row that tell where a part of a file has gone."""
 # Programs that a test starts are measured too, each in the context of the test that started it.
@@ -76,8 +83,9 @@ class Reach:
     def tests(self, bug: Bug) -> list[str]:
         """Tests that reach a bug, the likeliest to notice it first.
 
-        Those in the file that is named after the bug's, then the quickest one of every file, then
-        the next of every file. A test that is made for a kind of bug comes before them.
+        Quick ones before slow ones, one of every file before the next of it, and those in files
+        that are named after the bug's at an advantage. A test that is made for a kind of bug comes
+        before all of them.
         """
         table = self.lines.get(bug.path, {})
         made = MADE_FOR.get(bug.kind, "").format(bug.path.removeprefix("tinker_ext/"))
@@ -86,20 +94,24 @@ class Reach:
             # What runs when a file is loaded may be noticed by whoever uses the file; so may what
             # runs where coverage does not look.
             found = {test for tests in table.values() for test in tests}
-        by_file: dict[str, list[str]] = {}
-        for test in sorted(found, key=self._cost):
-            by_file.setdefault(_file(test), []).append(test)
-        ranks = {test: rank for tests in by_file.values() for rank, test in enumerate(tests)}
-        own = f"test_{Path(bug.path).stem}.py"
         found.discard(made)
-        first = [made] if made else []
-        return first + sorted(
-            found,
-            key=lambda test: (
-                0 if _file(test).endswith(f"/{own}") else 1 + ranks[test],
-                *self._cost(test),
-            ),
-        )
+        order = self._ordered(found, bug)
+        if len(order) < FEW:
+            # Where a function runs when files are loaded, only programs of tests are seen.
+            others = {test for tests in table.values() for test in tests}
+            order += self._ordered(others - found - {made}, bug)[: 3 * FEW]
+        return ([made] if made else []) + order
+
+    def _ordered(self, tests: set[str], bug: Bug) -> list[str]:
+        own = f"test_{Path(bug.path).stem.strip('_')}"
+        seen: Counter[str] = Counter()
+        worth: dict[str, float] = {}
+        for test in sorted(tests, key=self._cost):
+            file = _file(test)
+            seen[file] += 1
+            advantage = OWN if Path(file).stem.startswith(own) else 1.0
+            worth[test] = (self._cost(test)[0] + LEAST_SECONDS) * seen[file] / advantage
+        return sorted(worth, key=lambda test: (worth[test], test))
 
     def _cost(self, test: str) -> tuple[float, str]:
         return self.seconds.get(test, 9.0), test
@@ -116,7 +128,7 @@ def reach(*, kept_only: bool = False, workers: int = 2) -> Reach:
     PLACE.mkdir(parents=True, exist_ok=True)
     place = PLACE / "reach.json"
     kept = json.loads(place.read_text()) if place.exists() else {}
-    files = {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in _tests()}
+    files = {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in test_files()}
     measured = kept.get("files", {})
     same = measured.keys() if kept_only else {n for n in files if measured.get(n) == files[n]}
     lines = _moved(kept, set(same))
@@ -137,7 +149,8 @@ def _file(test: str) -> str:
     return test.partition("::")[0]
 
 
-def _tests() -> list[str]:
+def test_files() -> list[str]:
+    """Files whose tests judge bugs."""
     paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("test_*.py"))]
     names = [path.relative_to(ROOT).as_posix() for path in paths]
     return [name for name in names if not any(fnmatch.fnmatch(name, each) for each in LEFT_OUT)]
@@ -186,7 +199,7 @@ def _moved(kept: dict[str, Any], files: set[str]) -> Lines:
         origin, last = name, 0
         for number in range(len(now)):
             origin, last = place.get(number, (origin, last))
-            old = kept["lines"].get(origin, {})
+            old = kept.get("lines", {}).get(origin, {})
             tests = {names[test] for test in old.get(str(last + 1), ())}
             if tests := {test for test in tests if _file(test) in files}:
                 found.setdefault(name, {})[number + 1] = tests

@@ -1,10 +1,11 @@
 """Plant bugs in the core by seed and see which the tests catch: `nox -s mutation -- --bugs 300`.
 
 Each bug is planted in a copy of the tree, and the tests that reach its line are run, the likeliest
-to notice it first, until one fails; two copies work at a time. Bugs that survive are printed;
+to notice it first, until one fails; two copies work at a time, each with a process that has all
+tests loaded and forks for each bug. Bugs that survive are printed;
 `survivors.toml` lists those that were read and change nothing a user could see, each with its
 reason; an entry that fits no line any more fails the run. `--since REV` plants only in lines that
-changed since a revision.
+changed since a revision; `--skip 50 --bugs 50` are the second fifty of a seed.
 """
 
 from __future__ import annotations
@@ -25,19 +26,23 @@ import tomllib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve()
 for place in (HERE.parents[2] / "generated", HERE.parents[2], HERE.parents[1]):
     sys.path.insert(0, str(place))
 
 from mutation.plant import ROOT, Bug, bugs_of, core_files, drawn, left_out  # noqa: E402
-from mutation.reach import FOLDERS, PLACE, Reach, reach  # noqa: E402
+from mutation.reach import PLACE, Reach, reach, test_files  # noqa: E402
 
 COPIED = ("tinker_ext", "generated", "tests", "openapi", "codegen", "examples", "docs")
 KEPT = HERE.with_name("survivors.toml")
-FIRST = 8
-LOAD_SECONDS = 120.0
+LOAD_SECONDS = 240.0
 """What it may take on a busy machine until the first test begins."""
+TEST_SECONDS = 20.0
+"""The same for a test that takes no time; one that takes some has eight times that as well."""
+CONFIRMED = 24
+"""So many tests are run again on the file as it is loaded when none of all has noticed a bug."""
 
 
 def main() -> int:
@@ -45,6 +50,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bugs", type=int, default=30, help="how many; 300 is the long form")
     parser.add_argument("--seed", type=int, default=0, help="which ones")
+    parser.add_argument("--skip", type=int, default=0, help="leave out so many first")
+    parser.add_argument("--kind", default="*", help="only of a kind that matches")
     parser.add_argument("--since", help="only in lines changed since this revision")
     parser.add_argument("--only", default="*", help="only in files that match")
     parser.add_argument("--kept", action="store_true", help="measure new test files only")
@@ -60,6 +67,7 @@ def main() -> int:
     found = reach(kept_only=options.kept, workers=options.workers)
     files = [p for p in core_files() if fnmatch.fnmatch(str(p.relative_to(ROOT)), options.only)]
     bugs = [bug for path in files for bug in bugs_of(path)]
+    bugs = [bug for bug in bugs if fnmatch.fnmatch(bug.kind, options.kind)]
     if options.since:
         changed = changed_lines(options.since)
         bugs = [bug for bug in bugs if bug.line in changed.get(bug.path, ())]
@@ -69,7 +77,7 @@ def main() -> int:
         print(f"{KEPT.name}: no {was!r} -> {text!r} in {function} of {path} any more")
     if gone:
         return 1
-    chosen = drawn(bugs, options.bugs, options.seed)
+    chosen = drawn(bugs, options.skip + options.bugs, options.seed)[options.skip :]
     print(f"{len(chosen)} of {len(bugs)} possible bugs in {len(files)} files")
     for reason, count in sorted(left_out(files).items()):
         print(f"{count:5} more would change only {reason}; they are not planted")
@@ -83,9 +91,6 @@ def judged(bugs: list[Bug], found: Reach, seconds: float, workers: int) -> list[
     first = Copy(seconds, PLACE / f"tree-{os.getpid()}", ROOT)
     more = [PLACE / f"tree-{os.getpid()}-{number}" for number in range(1, min(workers, len(bugs)))]
     copies = [first, *(Copy(seconds, place, first.place) for place in more)]
-    there = _collected(first.place, first.environment)
-    for copy in copies:
-        copy.there = set(there)
     left = iter(bugs)
     outcomes: dict[Bug, str] = {}
 
@@ -155,7 +160,7 @@ class Copy:
             for name in ("tinker_ext", "generated", "tests"):
                 compileall.compile_dir(place / name, quiet=2, invalidation_mode=mode)
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE.with_name("judge.py"))],
+            [sys.executable, str(HERE.with_name("judge.py")), *test_files()],
             cwd=place,
             env=self.environment,
             stdin=subprocess.PIPE,
@@ -166,6 +171,8 @@ class Copy:
     def judge(self, bug: Bug, found: Reach) -> str:
         """`caught`, `hangs`, `survived` or `unreached`."""
         began = time.monotonic()
+        if not self.there:
+            self.there = set(self._answer()["there"])
         chosen, total = [], 0.0
         for test in found.tests(bug):
             if test in self.there:
@@ -175,61 +182,76 @@ class Copy:
                 chosen.append(test)
                 total += seconds
         outcome, by = "survived" if chosen else "unreached", ""
-        for part in _parts(chosen):
-            outcome, by = self._noticed(bug, part, found)
-            if outcome != "survived":
-                break
+        if chosen:
+            outcome, by = self._noticed(bug, chosen, found, loads=bug.loads)
+        if outcome == "survived" and not bug.loads:
+            # What ran when the files were loaded ran without the bug.
+            outcome, by = self._noticed(bug, chosen[:CONFIRMED], found, loads=True)
         took = time.monotonic() - began
         told = f"  by {by}" if by else ""
         print(f"{outcome:9} {took:5.1f} s {len(chosen):4} tests  {bug.name}{told}", flush=True)
         return outcome
 
-    def _noticed(self, bug: Bug, tests: list[str], found: Reach) -> tuple[str, str]:
+    def _noticed(self, bug: Bug, tests: list[str], found: Reach, *, loads: bool) -> tuple[str, str]:
         """Whether one of the tests notices a bug, and which."""
         left = list(tests)
         while left:
-            total = sum(found.seconds.get(test, 9.0) for test in left)
-            outcome, by = self._run(bug, left, total)
-            if not by and outcome == "hangs" and self._run(None, left, total)[0] == "hangs":
-                raise TimeoutError("tests do not end without a bug either; the machine is too busy")
-            if outcome == "survived" or self._is_to_blame(bug, by, outcome, found.seconds.get(by)):
+            outcome, by = self._run(bug, left, found, loads=loads)
+            if outcome == "survived":
+                return outcome, ""
+            if not by:
+                if self._run(None, left[:1], found, loads=loads)[0] != "survived":
+                    raise TimeoutError("no test can be run; the machine is too busy")
+                return outcome, by  # nothing could be loaded
+            # A test that fails or hangs without the bug as well, or just then, has caught nothing;
+            # those before it have passed.
+            if not self._is_sound(by, found):
+                self.there.discard(by)
+            elif self._run(bug, [by], found, loads=loads)[0] != "survived":
                 return outcome, by
-            # A test that fails or hangs without the bug as well has caught nothing; those before
-            # it have passed.
-            self.there.discard(by)
             left = left[left.index(by) + 1 :]
         return "survived", ""
 
-    def _is_to_blame(self, bug: Bug, test: str, outcome: str, seconds: float | None) -> bool:
-        """Whether it is the bug that makes a test fail or hang, not the machine or the test."""
-        if not test:
-            return True  # nothing could be loaded
-        seconds = 9.0 if seconds is None else seconds
+    def _is_sound(self, test: str, found: Reach) -> bool:
+        """Whether a test passes without a bug."""
         if test not in self._sound:
-            if self._run(None, [test], seconds)[0] != "survived":
+            if self._run(None, [test], found, loads=False)[0] != "survived":
                 return False
             self._sound.add(test)
-        # On a busy machine all tests together may have taken too long, or one test just then.
-        return outcome == "caught" or self._run(bug, [test], seconds)[0] != "survived"
+        return True
 
-    def _run(self, bug: Bug | None, tests: list[str], seconds: float) -> tuple[str, str]:
+    def _run(
+        self, bug: Bug | None, tests: list[str], found: Reach, *, loads: bool
+    ) -> tuple[str, str]:
         """Run tests with a bug, or without one."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         target = source = None
         if bug is not None:
             target = self.place / bug.path
             source = target.read_bytes()
             target.write_bytes(bug.planted(source))
+        limits = {test: TEST_SECONDS + 8 * found.seconds.get(test, 9.0) for test in tests}
+        order = {
+            "tests": tests,
+            "limits": limits,
+            "load": LOAD_SECONDS,
+            "loads": loads,
+            "path": None if target is None else str(target),
+            "line": 0 if bug is None else bug.line,
+        }
         try:
-            order = {"tests": tests, "seconds": LOAD_SECONDS + 4 * seconds}
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
-            answer = json.loads(self._process.stdout.readline())
+            answer = self._answer()
             return answer["outcome"], answer["test"]
         finally:
             if target is not None and source is not None:
                 target.write_bytes(source)
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
 
     def remove(self) -> None:
         """End the process and delete the copy."""
@@ -240,26 +262,6 @@ class Copy:
         except subprocess.TimeoutExpired:
             self._process.send_signal(signal.SIGKILL)
         shutil.rmtree(self.place, ignore_errors=True)
-
-
-def _parts(tests: list[str]) -> list[list[str]]:
-    """The first few tests alone: most bugs are caught by them, and loading files takes longest."""
-    parts = [tests[:FIRST], tests[FIRST : 5 * FIRST], tests[5 * FIRST :]]
-    return [part for part in parts if part]
-
-
-def _collected(place: Path, environment: dict[str, str]) -> set[str]:
-    """The names of all tests."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, *FOLDERS],
-        cwd=place,
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return {line for line in done.stdout.splitlines() if "::" in line}
 
 
 def report(outcomes: list[tuple[Bug, str]], least: float, place: Path | None) -> int:
