@@ -130,7 +130,7 @@ OLDER_SAMPLES_NAME = "samples.1.jsonl"
 FILE_SUFFIXES = (".jsonl", ".ndjson", ".json", ".log", ".txt")
 
 LOOK_SECONDS = 1.0
-"""How often a log is looked for that was deleted: as a question it costs as much as a line."""
+"""How often a log is looked for that was moved or deleted: that costs as much as a line."""
 
 MOST_TEXT = 1 << 20
 """Characters of one text of a sample that are kept."""
@@ -163,9 +163,10 @@ class RunLog(_Lines):
     """Appends lines to a run log; safe from any thread and from several processes.
 
     A line goes out in one `write` to a file opened for appending, so lines never mix. A write
-    that fails (a full disk) is reported once and stops nothing. A file that is deleted during
-    the run is noticed within a second and reported once, and the run goes on in a new one of the
-    same name.
+    that fails (a full disk) is reported once and stops nothing; a line that is cut off costs
+    itself only. A file that is moved (rotated) or deleted during the run is noticed within a
+    second and reported once, and the run goes on in a new one of the same name, which begins with
+    the `session_start` line again.
 
     Args:
         path: The file, or a directory in which ``metrics.jsonl`` is kept. A path that does not
@@ -184,6 +185,7 @@ class RunLog(_Lines):
         super().__init__(path if _is_file(path) else path / DEFAULT_NAME)
         self._file: int | None = None
         self._looked = 0.0
+        self._session = b""
 
     def write(self, kind: str, **fields: Any) -> None:
         """Append one line.
@@ -198,15 +200,16 @@ class RunLog(_Lines):
             try:
                 if self._file is not None and abs(now - self._looked) > LOOK_SECONDS:
                     self._looked = now
-                    if os.fstat(self._file).st_nlink == 0:
-                        self._say(_DELETED)
-                        self._let_go()
+                    self._look(os.fstat(self._file))
                 if self._file is None:
-                    self._file = self._open()
-                # One call, so that lines of other processes never come between.
-                os.write(self._file, line)
+                    self.path.parent.mkdir(parents=True, exist_ok=True)
+                    self._file = _open(self.path, 0o644, self._session)
+                _put(self._file, line)
             except OSError as error:
                 self._say(_UNWRITABLE, error.strerror)
+                self._let_go()  # opened again, it goes on behind what was cut off
+            if kind == "session_start":
+                self._session = line
 
     def close(self) -> None:
         """Close the file; a later `write` opens it again."""
@@ -218,16 +221,23 @@ class RunLog(_Lines):
             os.close(self._file)
             self._file = None
 
-    def _open(self) -> int:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path, _APPENDING, 0o644)
-        if _ends_amid_a_line(self.path):
-            os.write(file, b"\n")
-        return file
+    def _look(self, ours: os.stat_result) -> None:
+        """Let go of a file that does not have its name any more."""
+        try:
+            if os.path.samestat(ours, self.path.stat()):
+                return
+        except FileNotFoundError:
+            pass
+        self._say(_MOVED if ours.st_nlink else _DELETED)
+        self._let_go()
 
 
 _APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 _UNWRITABLE = "The run log %s cannot be written: %s. The run goes on without it."
+_MOVED = (
+    "The run log %s was moved during the run: rotated, perhaps. A new file with the same name has "
+    "what follows."
+)
 _DELETED = (
     "The run log %s was deleted during the run. What was in it is lost; a new file with the same "
     "name has what follows."
@@ -303,14 +313,32 @@ def _plain(value: Any) -> Any:
         return str(value)
 
 
-def _ends_amid_a_line(path: Path) -> bool:
-    """Whether an earlier writer was cut off, so that a new line must be started first."""
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        if size == 0:
-            return False
-        file.seek(size - 1)
-        return file.read(1) != b"\n"
+def _open(path: Path, mode: int, first: bytes = b"") -> int:
+    """Open a file for appending, at the begin of a line; `first` is the first line of a new one."""
+    file = os.open(path, _APPENDING, mode)
+    try:
+        size = os.fstat(file).st_size
+        if size == 0 and first:
+            _put(file, first)
+        elif size:
+            with path.open("rb") as written:
+                written.seek(size - 1)
+                if written.read(1) != b"\n":  # a writer was cut off
+                    _put(file, b"\n")
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+def _put(file: int, line: bytes) -> None:
+    """Write in one call, so that lines of other processes never come between.
+
+    Raises:
+        OSError: It was not written, or not whole.
+    """
+    if os.write(file, line) < len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class SampleLog(_Lines):
@@ -467,11 +495,11 @@ class SampleLog(_Lines):
 
     def _append(self, line: bytes) -> bool:
         """Write a line if there is room for it; says whether there was."""
-        file = os.open(self.path, _APPENDING, 0o600)
+        file = _open(self.path, 0o600)
         try:
             room = os.fstat(file).st_size + len(line) <= self._half
             if room:
-                os.write(file, line)
+                _put(file, line)
         finally:
             os.close(file)
         return room

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +86,14 @@ def _tail(path: Path) -> Iterator[list[dict[str, Any]]]:
     """Yield the new whole lines of a file at each call; starts again when it was replaced."""
     import json
 
-    offset = 0
+    offset = number = 0
     while True:
         found = []
-        with path.open("rb") as file:
-            if file.seek(0, 2) < offset:
-                offset = 0
+        # Between two files of a rotation there is none.
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if status.st_ino != number or status.st_size < offset:
+                offset, number = 0, status.st_ino
             file.seek(offset)
             for line in file:
                 if not line.endswith(b"\n"):

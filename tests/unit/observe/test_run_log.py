@@ -1,12 +1,16 @@
 """The run log file: whole lines, continued files, patient readers."""
 
+import errno
 import itertools
 import json
 import logging
+import os
 import shutil
 
 import numpy as np
+import pytest
 
+from tinker_ext import SampleLog, SampleResponse
 from tinker_ext.cli.watch import _tail
 from tinker_ext.observe.loggers import _steps
 from tinker_ext.runlog import RunLog, last_steps, read
@@ -89,3 +93,67 @@ def test_a_log_deleted_during_a_run_goes_on_in_a_new_file(tmp_path, caplog, monk
         f"The run log {log.path} was deleted during the run. What was in it is lost; a new file "
         "with the same name has what follows."
     )
+
+
+def test_a_log_rotated_during_a_run_goes_on_in_a_new_file(tmp_path, caplog, monkeypatch):
+    """M34: said once; the old file is whole, the new one can be read by itself."""
+    now = itertools.count(1.7e9, 2.0)
+    monkeypatch.setattr("tinker_ext.runlog.time.time", lambda: next(now))
+    log = RunLog(tmp_path)
+    tail = _tail(log.path)
+    log.write("session_start", version=1, currency="USD")
+    log.write("step", step=1)
+    assert [line["type"] for line in next(tail)] == ["session_start", "step"]
+    with caplog.at_level(logging.WARNING, "tinker_ext"):
+        for number in (2, 3):
+            old = log.path.rename(tmp_path / f"metrics.jsonl.{number}")
+            assert next(tail) == []
+            if number == 3:
+                log.path.touch()  # as `logrotate` does with `create`
+            log.write("step", step=number)
+            lines = list(read(log.path))
+            assert [line.get("step") for line in lines] == [None, number]
+            assert lines[0]["currency"] == "USD"
+            assert [line.get("step") for line in read(old)] == [None, number - 1]
+            assert next(tail) == lines
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said == (
+        f"The run log {log.path} was moved during the run: rotated, perhaps. A new file with the "
+        "same name has what follows."
+    )
+
+
+@pytest.mark.parametrize("room", [0, 20])
+@pytest.mark.parametrize("kind", [RunLog, SampleLog])
+def test_a_line_cut_off_by_a_full_disk_costs_itself_only(tmp_path, caplog, monkeypatch, kind, room):
+    """M34 F29: the next line does not run into it once there is space again; said once."""
+    log, write, space = kind(tmp_path), os.write, [1 << 30]
+
+    def bounded(file, data):
+        if not space[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        space[0] -= (written := write(file, data[: space[0]]))
+        return written
+
+    def record(number):
+        if kind is RunLog:
+            log.write("step", step=number)
+        else:
+            log.record("prompt", SampleResponse([]), step=number)
+
+    monkeypatch.setattr(os, "write", bounded)
+    record(1)
+    space[0] = room
+    files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
+    with caplog.at_level(logging.WARNING, "tinker_ext"):
+        record(2)
+        record(3)
+    space[0] = 1 << 30
+    record(4)
+    record(5)
+    assert [line["step"] for line in read(log.path)] == [1, 4, 5]
+    assert len(log.path.read_bytes().splitlines()) == 3 + (room > 0)
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert "No space left on device" in said
+    if files is not None:
+        assert len(os.listdir("/proc/self/fd")) <= files
