@@ -76,8 +76,9 @@ class Page:
                     woken.set()
             # Looking at very many logs takes a fifth of the time, not more.
             pause = max(REFRESH_SECONDS, 4 * (time.monotonic() - began))
-            behind = any(each.size > each.offset + 4096 for each in self.folder.logs.values())
-            await asyncio.sleep(0.01 if behind else pause)
+            logs = self.folder.logs.values()
+            behind = changed and any(each.size > each.offset + 4096 for each in logs)
+            await asyncio.sleep(0 if behind else pause)
 
     def events(self) -> Response:
         """Tell which runs have changed, as it happens."""

@@ -14,9 +14,10 @@ import stat
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -39,6 +40,8 @@ KEPT = 100
 MOST_MINUTES = 160
 MOST_COLUMNS = 48
 MOST_KNOWN = 10_000
+AT_ONCE = 16
+GLANCES = 1000
 
 HEAD = 1024
 SAVE_BYTES = 1 << 22
@@ -46,12 +49,19 @@ SAVE_BYTES = 1 << 22
 
 BASE = ("step", "time", "loss", "loss/token", "tokens/s", "seconds", "cost")
 NAN = float("nan")
-STEP, WAITING, QUEUE = b'{"type":"step",', b'{"type":"waiting",', b'{"type":"queue"'
-START, OPERATION = b'{"type":"start"', b'{"type":"operation"'
+START, OPERATION, WAITING, QUEUE, STEP, TIME = (
+    b'{"type":"%b"' % kind
+    for kind in (b"start", b"operation", b"waiting", b"queue", b"step", b"time")
+)
+COUNTED = (STEP, TIME)
 ODD = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What a line raises that is not as it should be."""
 SMOOTH = b'"retries":0,"effect":"yes","error":null}\n'
 """The end of most `operation` lines; there is nothing more to know about those."""
+
+
+_NAMES = ("step", "time", "loss", "loss_per_token", "seconds", "tokens", "totals", "metrics")
+FIELDS, NOTHING = itemgetter(*_NAMES), dict.fromkeys(_NAMES)
 
 
 class Steps:
@@ -71,20 +81,22 @@ class Steps:
 
     def add(self, record: dict[str, Any]) -> None:
         """Take in a `step` line; it counts after `settle`."""
-        get = record.get
-        loss, per_token, seconds = get("loss"), get("loss_per_token"), get("seconds")
-        metrics, cost = typed(dict, get("metrics")), (get("totals") or {}).get("cost")
-        tokens = (get("tokens") or {}).get("train") or 0
+        try:
+            step, time, loss, per_token, seconds, tokens, totals, metrics = FIELDS(record)
+        except KeyError:
+            self.add(NOTHING | record)
+            return
+        metrics = typed(dict, metrics)
+        trained, cost = (tokens or {}).get("train") or 0, (totals or {}).get("cost")
         if per_token is None and loss is not None:  # a server that does not tell which took part
-            per_token = loss / tokens if tokens and "loss:mean" not in metrics else loss
-        pace = tokens / seconds if seconds else NAN
+            per_token = loss / trained if trained and "loss:mean" not in metrics else loss
         if tuple(metrics) == self._metrics:
             more: Iterable[Any] = metrics.values()
         else:
             self._widen(metrics)
-            more = [metrics.get(name) for name in self._metrics]
-        self._new += record["step"] + 0, get("time"), loss, per_token, pace, seconds
-        self._new += NAN if cost is None else cost, *more
+            more = map(metrics.get, self._metrics)
+        pace, cost = trained / seconds if seconds else NAN, NAN if cost is None else cost
+        self._new += step + 0, time, loss, per_token, pace, seconds, cost, *more
 
     def settle(self) -> None:
         """Put the steps that were added into the table."""
@@ -177,6 +189,7 @@ class LogIndex(Seen):
         self.steps: dict[str, Steps] = {}
         self.pending: dict[bytes, bytes] = {}
         self._known: set[bytes] = set()
+        self._counted: list[bytes] = []
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -201,6 +214,7 @@ class LogIndex(Seen):
                 behind = not self._begins and self.size - self.offset > BEHIND
                 if behind and self.tail is None:
                     self.tail = LogIndex(self.path, self.size - BEHIND)
+                    self.tail._glance(file, self.offset)
                     self.tail.advance()
                 at_end = self._read(file, most)
             self._stamp = stamp if at_end else None
@@ -235,6 +249,16 @@ class LogIndex(Seen):
             self._take(lines)
         return at_end
 
+    def _glance(self, file: Any, begin: int) -> None:
+        """Take in a few of the steps before those that are read, for a curve of the whole run."""
+        found: dict[bytes, None] = {}
+        for place in range(begin, self.offset, max(1, (self.offset - begin) // GLANCES)):
+            file.seek(place)
+            lines = file.read1(min(1 << 13, self.offset - place)).split(b"\n")[1:-1]
+            found |= dict.fromkeys([line for line in lines if line.startswith(STEP)][:1])
+        self._counted = list(found)
+        self._count()
+
     def _take(self, lines: list[bytes]) -> None:
         """Take in lines; of calls that go well they are only looked at.
 
@@ -242,12 +266,9 @@ class LogIndex(Seen):
         `operation` line when its call is pending, all went well and no other line runs into it. Of
         `waiting` lines the last counts: each is about all calls.
         """
-        pending, known, steps, waiting = self.pending, self._known, list[bytes](), b""
+        pending, known, waiting = self.pending, self._known, b""
         self.lines += len(lines)
         for line in lines:
-            if line.startswith(STEP):
-                steps.append(line)
-                continue
             try:
                 kind, _, session, number, rest = line.split(b",", 4)
             except ValueError:
@@ -261,22 +282,21 @@ class LogIndex(Seen):
                 and rest.count(b"{") == 2
             ):
                 del pending[key]
-            elif line.startswith(WAITING):
+            elif kind in COUNTED:
+                self._counted.append(line)
+            elif kind == WAITING:
                 waiting = line
             elif line != b"\n":
-                if line.startswith(QUEUE):
+                if kind == QUEUE:
                     self._parse(waiting)
                     waiting = b""
-                self._read_steps(steps)
                 self._parse(line)
                 if kind == START and pending.get(session + number) is line:
                     known.add(session + rest)
                     if len(known) > MOST_KNOWN:
                         known.clear()
         self._parse(waiting)
-        self._read_steps(steps)
-        for model in self.steps.values():
-            model.settle()
+        self._count()
         if lines and len(lines[-1]) > 30:
             stamp = lines[-1][lines[-1].find(b'"time":') + 7 :][:18].split(b",")[0]
             with suppress(ValueError):
@@ -287,36 +307,58 @@ class LogIndex(Seen):
             record = parse(line or b'{"type":""}')
             if record["type"] == "start":
                 self.pending[_key(record)] = line
-            elif record["type"] == "step":
-                self._read_steps([line])
+            elif record["type"] in ("step", "time"):
+                self._counted.append(line)
             elif take := getattr(self, "_take_" + record["type"], None):
+                self._count()
                 take(record)
         except ODD:
             self.bad += 1
 
-    def _read_steps(self, lines: list[bytes]) -> None:
-        """Take in `step` lines: the numbers of all, and what else the last one says."""
-        last: dict[str, Any] = {}
-        for line in lines:
+    def _count(self) -> None:
+        """Take in the `step` and `time` lines so far: all numbers, and what else the last say."""
+        lines, self._counted = self._counted, []
+        step, last = dict[str, Any](), dict[str, Any]()
+        for record in self._records(lines):
             try:
-                record = loads(line)
-                target = str(record.get("target"))
-                if target not in self.steps:
-                    self.steps[target] = Steps()
-                    self.began = self.began or record.get("time")
-                self.steps[target].add(record)
+                if record["type"] == "time":
+                    self._spend(record)
+                else:
+                    target = str(record.get("target"))
+                    if target not in self.steps:
+                        self.steps[target] = Steps()
+                        self.began = self.began or record.get("time")
+                    self.steps[target].add(record)
+                    step = record
                 last = record
             except ODD:
                 self.bad += 1
-        lines.clear()
+        for model in self.steps.values():
+            model.settle()
         try:
-            if last:
-                checked(last)
-                self.target, self.step = str(last.get("target")), last["step"]
-                self.model = last.get("model") or self.model
-                self.totals = last.get("totals") or self.totals
+            if step:
+                checked(step)
+                self.target, self.step = str(step.get("target")), step["step"]
+                self.model = step.get("model") or self.model
+            self.totals = checked(last).get("totals") or self.totals
         except ODD:
             self.bad += 1
+
+    def _records(self, lines: list[bytes]) -> Iterator[dict[str, Any]]:
+        """What lines say, in order; some are parsed at once, unless one of them is odd."""
+        for first in range(0, len(lines), AT_ONCE):
+            some = lines[first : first + AT_ONCE]
+            found: list[dict[str, Any]] = []
+            with suppress(ValueError):
+                found = orjson.loads(b"[%b]" % b",".join(some))
+            if len(found) == len(some):
+                yield from found
+                continue
+            for line in some:
+                try:
+                    yield loads(line)
+                except ODD:
+                    self.bad += 1
 
     def _take_session_start(self, record: dict[str, Any]) -> None:
         self.budget = typed(dict, record.get("budget"))
@@ -365,16 +407,16 @@ class LogIndex(Seen):
         self.waiting = {_key(session | call).decode(): call for call in record["calls"]}
         self.held = {}  # each call here has its state; a `queue` line is about what comes later
 
-    def _take_time(self, record: dict[str, Any]) -> None:
+    def _spend(self, record: dict[str, Any]) -> None:
+        typed(dict, record.get("totals"))
         width = self.minutes[-1][1] if self.minutes else 60.0
-        self._spend(record["time"], width, [record.get(kind) or 0.0 for kind in KINDS])
-        self.totals = typed(dict, record.get("totals")) or self.totals
+        self._add_minute(record["time"], width, [record.get(kind) or 0.0 for kind in KINDS])
         if len(self.minutes) > MOST_MINUTES:  # a long run has coarser ones
             rows, self.minutes = self.minutes, []
             for start, _, *spent in rows:
-                self._spend(start, 2 * width, spent)
+                self._add_minute(start, 2 * width, spent)
 
-    def _spend(self, moment: float, width: float, spent: list[float]) -> None:
+    def _add_minute(self, moment: float, width: float, spent: list[float]) -> None:
         start = moment // width * width
         if not self.minutes or self.minutes[-1][0] != start:
             self.minutes.append([start, width] + [0.0] * len(KINDS))
@@ -459,7 +501,9 @@ class LogIndex(Seen):
     def notes(self, now: float) -> list[str]:
         """What a reader should know about the log itself."""
         if self.tail:
-            return ["The log is long and still being read: so far, this is its end."]
+            return [
+                "The log is long and still being read: so far, this is its end and a rough curve."
+            ]
         torn = self.offset < self.size and now - (self.updated or 0) > SILENT_SECONDS
         other = ", ".join(map(str, self.versions))
         notes = {

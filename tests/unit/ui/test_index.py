@@ -505,7 +505,10 @@ def test_the_end_of_a_long_log_is_shown_while_the_rest_is_read(path, monkeypatch
     assert (shown["state"], shown["step"], len(shown["calls"])) == ("reading", 1999, 1)
     assert 0 < shown["read"] < 0.1
     assert "still being read" in shown["notes"][0]
-    assert log.tail.steps["m"].curve("loss", "step", 0, 9999, 9)[-1][0] == 1999
+    curve = log.tail.steps["m"].curve("loss", "step", 0, 9999, 9999)
+    assert curve[0][0] < 20
+    assert curve[-1][0] == 1999
+    assert [row[0] for row in curve] == sorted({row[0] for row in curve})
     while log.advance(100_000):
         pass
     assert log.details(1001.0) == whole.details(1001.0)
@@ -610,8 +613,9 @@ def test_what_is_not_parsed_is_as_if_it_were(path, name, monkeypatch):
     with path.open("a") as file:
         file.write(call(999)[0][:50])
     read_fast = read(path)
-    for constant in ("STEP", "START", "OPERATION", "WAITING"):
+    for constant in ("START", "OPERATION", "WAITING"):
         monkeypatch.setattr(index, constant, b"\0")
+    monkeypatch.setattr(index, "COUNTED", ())
     plain = read(path)
     for now in (1001.0, 1100.0):
         assert orjson.dumps(read_fast.details(now)) == orjson.dumps(plain.details(now))
