@@ -82,9 +82,9 @@ class StaticKey:
         return self._secret.fingerprint if self._secret else "anonymous"
 
     @property
-    def length(self) -> int:
-        """Characters of the key; 0 without one."""
-        return len(self._secret.reveal()) if self._secret else 0
+    def is_secret(self) -> bool:
+        """Whether somebody could misuse it; a short one is a stand-in, such as "dummy"."""
+        return self._secret is not None and len(self._secret.reveal()) >= SHORTEST_SECRET
 
     async def header(self) -> str | None:
         """Return the key, or None without one."""
@@ -149,7 +149,8 @@ class _Renewed:
         # A task of another loop belongs to the process that forked this one.
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             task = self._renewal = asyncio.ensure_future(self._get_anew())
-            task.add_done_callback(_retrieve_quietly)
+            # An early renewal that fails is tried again later; the old value still works.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task
 
     async def _get_anew(self) -> None:
@@ -252,12 +253,6 @@ class ExchangedToken(_Renewed):
             raise TinkerError("this server wants a token exchange, and there is no key to exchange")
         token = Concealed(await self._exchange(credential))
         return token, jwt_life(token, self._now())
-
-
-def _retrieve_quietly(task: asyncio.Task[None]) -> None:
-    # An early renewal that fails is tried again later; the old value still works.
-    if not task.cancelled():
-        task.exception()
 
 
 def jwt_life(token: str, now: float) -> float:
@@ -366,25 +361,14 @@ class CredentialStore:
         except OSError as error:
             raise TinkerError(f"cannot read {self.path}: {error.strerror}") from None
         try:
-            data = json.loads(text)
+            data: dict[str, Any] = json.loads(text)
+            wrong = _damage(data)
         except ValueError:
+            wrong = "is not valid JSON"
+        if wrong:
             raise TinkerError(
-                f"{self.path} is not valid JSON; move it away and run `tinker-ext auth login`"
+                f"{self.path} {wrong}; move it away and run `tinker-ext auth login`"
             ) from None
-        if not isinstance(data, dict) or data.get("version") != FILE_VERSION:
-            raise TinkerError(
-                f"{self.path} has a layout this version does not know; move it away and run "
-                "`tinker-ext auth login`"
-            )
-        keys = data.setdefault("keys", {})
-        records = keys.items() if isinstance(keys, dict) else [("keys", None)]
-        for key_id, record in records:
-            if not isinstance(record, dict) or record.get("type") not in KINDS:
-                raise TinkerError(
-                    f"{self.path} has a record this version does not know ({key_id!r}); remove it "
-                    "with the program that wrote it, or move the file away and run `tinker-ext "
-                    "auth login`"
-                )
         return data
 
     def _write(self, data: dict[str, Any]) -> None:
@@ -453,6 +437,17 @@ class CredentialStore:
                 data["default"] = next(iter(data["keys"]))
         self._write(data)
         return True
+
+
+def _damage(data: Any) -> str | None:
+    """What keeps a file of keys from being used, in words."""
+    if not isinstance(data, dict) or data.get("version") != FILE_VERSION:
+        return "has a layout this version does not know"
+    keys = data.setdefault("keys", {})
+    for key_id, record in keys.items() if isinstance(keys, dict) else [("keys", None)]:
+        if not isinstance(record, dict) or record.get("type") not in KINDS:
+            return f"has a record this version does not know ({key_id!r})"
+    return None
 
 
 def is_hosted(base_url: str) -> bool:
@@ -538,7 +533,8 @@ _warned: set[str] = set()
 def warn_if_exposed(base_url: str, credentials: Credentials) -> None:
     """Say, once per origin and process, that a key travels where others can read it."""
     origin = origin_of(base_url)
-    if origin in _warned or not is_exposed(base_url) or not _is_secret(credentials):
+    secret = not isinstance(credentials, StaticKey) or credentials.is_secret
+    if origin in _warned or not secret or not is_exposed(base_url):
         return
     _warned.add(origin)
     warnings.warn(
@@ -547,8 +543,3 @@ def warn_if_exposed(base_url: str, credentials: Credentials) -> None:
         UserWarning,
         stacklevel=4,
     )
-
-
-def _is_secret(credentials: Credentials) -> bool:
-    # A short one is a stand-in such as "dummy" or "tml-test", for servers that want any text.
-    return not isinstance(credentials, StaticKey) or credentials.length >= SHORTEST_SECRET

@@ -41,20 +41,12 @@ class TokenizerName:
     own_code: bool = False
 
 
-# Models whose repositories hold no tokenizer everyone may fetch, or one that changed over time.
+# Models whose tokenizers bring code of their own: the revision that is known to work.
 PINNED = {
-    "moonshotai/Kimi-K2-Thinking": TokenizerName(
-        "moonshotai/Kimi-K2-Thinking", "612681931a8c906ddb349f8ad0f582cb552189cd", True
-    ),
-    "moonshotai/Kimi-K2.5": TokenizerName(
-        "moonshotai/Kimi-K2.5", "4d01dfe0332d63057c186e0b262165819efb6611", True
-    ),
-    "moonshotai/Kimi-K2.6": TokenizerName(
-        "moonshotai/Kimi-K2.6", "b5aabbfb20227ed42becbf5541dbffd213942c58", True
-    ),
-    "moonshotai/Kimi-K3": TokenizerName(
-        "moonshotai/Kimi-K3", "f831ab66814297da540d832a5235f8e904f29d06", True
-    ),
+    "moonshotai/Kimi-K2-Thinking": "612681931a8c906ddb349f8ad0f582cb552189cd",
+    "moonshotai/Kimi-K2.5": "4d01dfe0332d63057c186e0b262165819efb6611",
+    "moonshotai/Kimi-K2.6": "b5aabbfb20227ed42becbf5541dbffd213942c58",
+    "moonshotai/Kimi-K3": "f831ab66814297da540d832a5235f8e904f29d06",
 }
 LLAMA_3_PREFIX = "meta-llama/Llama-3"
 LLAMA_3_TOKENIZER = "thinkingmachineslabinc/meta-llama-3-instruct-tokenizer"
@@ -81,7 +73,7 @@ def tokenizer_for_model(model_name: str, tokenizer_id: str | None = None) -> Tok
     if name.endswith("-Text-Only") and name.startswith("moonshotai/Kimi-K2.5"):
         name = "moonshotai/Kimi-K2.5"
     if name in PINNED:
-        return PINNED[name]
+        return TokenizerName(name, PINNED[name], own_code=True)
     if tokenizer_id:
         return TokenizerName(name)
     if name.startswith(PRIVATE_PREFIXES):

@@ -418,9 +418,7 @@ def test_only_attempts_in_vain_count(tmp_path, monkeypatch):
         part = Part(tmp_path / f"w{attempts}.part")
         part.path.write_bytes(b"")
         limits = FetchLimits(attempts=attempts)
-        download = _Download(
-            None, "http://x/w", tmp_path / "w", part, None, None, limits, print, 1e9
-        )
+        download = _Download(None, "http://x/w", part, None, None, limits, print, 1e9)
         come[:] = each
         for _ in each:
             download._try()

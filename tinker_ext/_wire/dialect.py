@@ -103,10 +103,6 @@ class Dialect:
         chosen_by: Who chose the wire: `argument`, `environment`, `file`, `probe` or `found`.
         seq_by: Who says what `seq` says: `configured`, `declared`, `file`, `hosted`, `found`,
             `assumed`.
-        pipelined: Training requests may be sent ahead of the answer to the previous one.
-        resends: A training request whose answer was lost may be sent again.
-        repeats_answers: A repeated training request is answered like the first.
-        one_by_one: A training call waits for the result of the call before it.
     """
 
     base_url: str
@@ -120,30 +116,29 @@ class Dialect:
     chosen_by: str = "probe"
     seq_by: str = "assumed"
 
-    # What follows from the above; computed once, since every training call asks.
-    pipelined: bool = attrs.field(init=False)
-    resends: bool = attrs.field(init=False)
-    repeats_answers: bool = attrs.field(init=False)
-    one_by_one: bool = attrs.field(init=False)
-
-    @pipelined.default
-    def _is_pipelined(self) -> bool:
+    @property
+    def pipelined(self) -> bool:
+        """Training requests may be sent ahead of the answer to the previous one."""
         return self.seq is Seq.ORDER or (self.seq is Seq.UNKNOWN and self.sorts)
 
-    @resends.default
-    def _does_resend(self) -> bool:
+    @property
+    def resends(self) -> bool:
+        """A training request whose answer was lost may be sent again."""
         return self.seq not in (Seq.IGNORE, Seq.UNKNOWN)
 
-    @repeats_answers.default
-    def _does_repeat_answers(self) -> bool:
+    @property
+    def repeats_answers(self) -> bool:
+        """A repeated training request is answered like the first."""
         return self.seq in (Seq.ORDER, Seq.DEDUPE)
 
-    @one_by_one.default
-    def _is_one_by_one(self) -> bool:
-        # Among the servers without client/config is an engine (skyrl-tx 0.3.0) that lets a queued
-        # optim_step overtake the forward_backward before it; steps are lost there without a word.
-        unsorted = self.seq in (Seq.IGNORE, Seq.UNKNOWN)
-        return unsorted and "get_client_config" in self.lacks
+    @property
+    def one_by_one(self) -> bool:
+        """A training call waits for the result of the call before it.
+
+        Among the servers without client/config is an engine (skyrl-tx 0.3.0) that lets a queued
+        optim_step overtake the forward_backward before it; steps are lost there without a word.
+        """
+        return not self.resends and "get_client_config" in self.lacks
 
     def require(self, ability: Ability) -> None:
         """Refuse what the server cannot do, before anything is sent.
@@ -205,8 +200,11 @@ class DialectFile:
                 # A pipe would be waited for, and a device may never end.
                 raise OSError(errno.EINVAL, "it is not a regular file")
             value = json.loads(file.read_text(encoding="utf-8"))
-            wrong = cls._mismatch(value, base_url)
-            if wrong is None:
+            if value.get("format") != FILE_FORMAT:
+                wrong = f"is of the format {value.get('format')!r}, not {FILE_FORMAT!r}"
+            elif normal_url(value["server"]) != base_url:
+                wrong = f"is about {value['server']}, not about {base_url}"
+            else:
                 names = [field.name for field in attrs.fields(cls)]
                 return cls(**{name: value[name] for name in names if name in value})
         except OSError as error:
@@ -217,14 +215,6 @@ class DialectFile:
             f"The dialect file {path} {wrong}. Make it again with "
             f"`tinker-ext conform {base_url} --remember {path}`."
         )
-
-    @staticmethod
-    def _mismatch(value: dict[str, Any], base_url: str) -> str | None:
-        if value.get("format") != FILE_FORMAT:
-            return f"is of the format {value.get('format')!r}, not {FILE_FORMAT!r}"
-        if normal_url(value["server"]) != base_url:
-            return f"is about {value['server']}, not about {base_url}"
-        return None
 
 
 _wires: dict[str, Wire] = {}

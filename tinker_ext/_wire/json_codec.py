@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast, get_args
 
+import attrs
 import numpy as np
 import numpy.typing as npt
 import orjson
@@ -20,10 +21,9 @@ from tinker_ext.types.chunks import (
     ImageChunk,
     ModelInputChunk,
     declared_tokens,
-    encode_bytes,
 )
 from tinker_ext.types.datum import Datum
-from tinker_ext.types.enums import StopReason
+from tinker_ext.types.enums import StopReason, TensorDtype
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.outputs import ForwardBackwardOutput
 from tinker_ext.types.sampling import (
@@ -31,6 +31,7 @@ from tinker_ext.types.sampling import (
     PromptAltTokens,
     SampledSequence,
     SampleResponse,
+    SamplingParams,
     TopkLogprobs,
 )
 from tinker_ext.types.tensor_data import TensorData
@@ -179,15 +180,11 @@ def model_input_json(value: ModelInput, sized_images: bool | None = None) -> dic
 def _chunk(chunk: ModelInputChunk, sized_images: bool | None) -> dict[str, Any]:
     if isinstance(chunk, EncodedTextChunk):
         return {"tokens": chunk.ids, "type": "encoded_text"}
-    if isinstance(chunk, DmelChunk):
-        return {"dmel": encode_bytes(chunk.dmel), "type": "dmel"}
-    numbers = (
-        _given_fields(chunk) if sized_images is None else _era_fields(chunk, sized=sized_images)
-    )
-    body = {"format": str(chunk.format), "type": chunk.type, **numbers}
-    if isinstance(chunk, ImageChunk):
-        return {"data": encode_bytes(chunk.data), **body}
-    return {"location": chunk.location, **body}
+    body = chunk.to_dict()
+    if sized_images is not None and not isinstance(chunk, DmelChunk):
+        others = {name: value for name, value in body.items() if name not in _IMAGE_NUMBERS}
+        return others | _image_numbers(chunk, sized_images)
+    return body
 
 
 def json_form(value: Any) -> Any:
@@ -211,6 +208,75 @@ def json_form(value: Any) -> Any:
     return value
 
 
+# -- samples ---------------------------------------------------------------------------------
+#
+# The body of asample is written without the generated model, since one is made for every sample. A
+# test holds it equal to what the model of the document gives.
+
+
+@attrs.frozen
+class SampleOptions:
+    """What a sample call asks for beside prompt and parameters; the default asks for nothing."""
+
+    prompt_logprobs: bool | None = None
+    topk_prompt_logprobs: int = 0
+    topk_sample_logprobs: int = 0
+    target_prompt_logprobs: TensorData | None = None
+    prompt_alt_tokens_k: int = 0
+    prompt_logprobs_last_n: int | None = None
+    record_stability_info: bool = False
+
+
+PLAIN = SampleOptions()
+_OPTIONS = tuple(field.name for field in attrs.fields(SampleOptions))
+
+
+def sample_body(
+    address: Mapping[str, str],
+    seq_id: int | None,
+    prompt: ModelInput,
+    num_samples: int,
+    params: SamplingParams,
+    options: SampleOptions = PLAIN,
+    sized_images: bool | None = None,
+) -> bytes:
+    """Body of asample."""
+    body: dict[str, Any] = {
+        "num_samples": num_samples,
+        "prompt": model_input_json(prompt, sized_images),
+        "sampling_params": _params(params),
+        **address,
+    }
+    if seq_id is not None:
+        body["seq_id"] = seq_id
+    if options is not PLAIN:
+        for name in _OPTIONS:
+            value = getattr(options, name)
+            if value:
+                body[name] = value
+        if options.prompt_logprobs is False:  # a wish of its own, where None is the default
+            body["prompt_logprobs"] = False
+        if options.target_prompt_logprobs is not None:
+            body["target_prompt_logprobs"] = tensor_json(options.target_prompt_logprobs)
+    body["type"] = "sample"
+    return dumps(body)
+
+
+_known: tuple[SamplingParams | None, dict[str, Any]] = (None, {})
+
+
+def _params(params: SamplingParams) -> dict[str, Any]:
+    """The parameters as JSON; a loop passes the same ones to thousands of samples."""
+    global _known
+    last, written = _known
+    if last is not params:
+        written = params.to_dict()
+        # Nothing in it may change; what a list of stops holds can.
+        if type(params) is SamplingParams and not isinstance(params.stop, list):
+            _known = params, written
+    return written
+
+
 # -- images ---------------------------------------------------------------------------------
 #
 # In the fields of each server era; strict servers of one refuse those of the other. The first wants
@@ -224,7 +290,10 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _BARE = frozenset(range(0xD0, 0xD8)) | {0x01}
 
 
-def _era_fields(chunk: ImageChunk | ImageAssetPointerChunk, *, sized: bool) -> dict[str, int]:
+_IMAGE_NUMBERS = frozenset({"expected_tokens", "height", "width", "tokens"})
+
+
+def _image_numbers(chunk: ImageChunk | ImageAssetPointerChunk, sized: bool) -> dict[str, int]:
     """The numbers that describe an image to a server.
 
     Args:
@@ -271,12 +340,6 @@ def pixel_size(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _given_fields(chunk: ImageChunk | ImageAssetPointerChunk) -> dict[str, Any]:
-    """The numbers that the user set, as they are: nobody knows the server's era."""
-    names = ("expected_tokens", "height", "width", "tokens")
-    return {name: value for name in names if (value := getattr(chunk, name)) is not None}
-
-
 # -- results ---------------------------------------------------------------------------------
 
 
@@ -299,13 +362,9 @@ def decode_forward(body: Any) -> ForwardBackwardOutput:
 def decode_tensor(body: Any) -> TensorData:
     """Read one tensor; a lie about dtype or shape is a ValueError."""
     dtype = body["dtype"]
-    array: npt.NDArray[Any]
-    if dtype == "float32":
-        array = _floats(body["data"])
-    elif dtype == "int64":
-        array = _integers(body["data"])
-    else:
+    if dtype not in tensors.DTYPES:
         raise ValueError(f"unknown dtype {dtype!r}")
+    array = _array(body["data"], dtype)
     shape = _shape(body.get("shape"))
     if body.get("sparse_crow_indices") is not None:
         return TensorData(
@@ -322,7 +381,7 @@ def decode_sample(body: Any) -> SampleResponse:
     hits = body.get("prompt_cache_hit_tokens") or 0
     return SampleResponse(
         sequences=[_sequence(sequence) for sequence in _list(body["sequences"])],
-        prompt_logprobs_np=None if prompt is None else _floats(prompt),
+        prompt_logprobs_np=None if prompt is None else _array(prompt, "float32"),
         topk_prompt_logprobs_np=_topk(body.get("topk_prompt_logprobs")),
         target_prompt_logprobs=None if target is None else decode_tensor(target),
         prompt_cache_hit_tokens=_count(hits),
@@ -336,8 +395,8 @@ def decode_sample(body: Any) -> SampleResponse:
 
 def _sequence(body: Any) -> SampledSequence:
     logprobs = body.get("logprobs")
-    tokens = _integers(body["tokens"])
-    values = None if logprobs is None else _floats(logprobs)
+    tokens = _array(body["tokens"], "int64")
+    values = None if logprobs is None else _array(logprobs, "float32")
     if values is not None and len(values) != len(tokens):
         raise ValueError(f"{len(tokens)} tokens with {len(values)} logprobs")
     return SampledSequence(
@@ -376,39 +435,24 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-def _floats(values: Any) -> npt.NDArray[np.float32]:
-    if not isinstance(values, list):
-        raise ValueError(f"expected a list of numbers, got {type(values).__name__}")
-    packed = tensors.pack(values, "float32")
-    if packed is not None:
-        _refuse_bools(values, packed)
-        return cast("npt.NDArray[np.float32]", packed)
-    array = np.array(values)
-    if array.ndim != 1:
-        raise ValueError("expected a flat list of numbers")
-    nulls = array.dtype.kind == "O" and all(v is None or type(v) in (int, float) for v in values)
-    if array.size and not nulls and array.dtype.kind not in "fi":
-        raise ValueError(f"expected a list of numbers, got {array.dtype}")
-    with np.errstate(over="ignore"):
-        narrow = array.astype(np.float32)  # null becomes NaN
-    _refuse_bools(values, narrow)
-    if array.size and np.isinf(narrow).any():
-        raise ValueError("a number does not fit float32")
-    return narrow
-
-
-def _integers(values: Any) -> npt.NDArray[np.int64]:
-    if not isinstance(values, list):
-        raise ValueError(f"expected a list of integers, got {type(values).__name__}")
-    packed = tensors.pack(values, "int64")
-    if packed is None:
-        packed = np.array(values)
-        if packed.size == 0:
-            return np.zeros(0, np.int64)
-        if packed.ndim != 1 or packed.dtype.kind != "i":
-            raise ValueError(f"expected a flat list of integers, got {packed.dtype} {packed.shape}")
-    _refuse_bools(values, packed)
-    return packed.astype(np.int64, copy=False)
+def _array(values: Any, dtype: TensorDtype) -> npt.NDArray[Any]:
+    """A flat list of numbers as an array; null among floats becomes NaN."""
+    array = tensors.pack(_list(values), dtype)
+    if array is None:
+        found = np.array(values)
+        kind = found.dtype.kind
+        fits = kind == "i" or not found.size
+        if dtype == "float32":
+            nulls = kind == "O" and all(v is None or type(v) in _NUMBERS for v in values)
+            fits = fits or kind == "f" or nulls
+        if found.ndim != 1 or not fits:
+            raise ValueError(f"expected a flat list of {dtype}, got {found.dtype} {found.shape}")
+        with np.errstate(over="ignore"):
+            array = found.astype(dtype)
+        if dtype == "float32" and np.isinf(array).any():
+            raise ValueError("a number does not fit float32")
+    _refuse_bools(values, array)
+    return array
 
 
 def _refuse_bools(values: list[Any], array: npt.NDArray[Any]) -> None:

@@ -12,7 +12,7 @@ from tinker_api import operations as api
 
 from tinker_ext import forks, paths
 from tinker_ext._wire.dialect import Ability
-from tinker_ext._wire.sample_body import PLAIN, SampleOptions
+from tinker_ext._wire.json_codec import PLAIN, SampleOptions
 from tinker_ext.batch.checks import check_sample
 from tinker_ext.clients.arguments import (
     async_form,

@@ -30,8 +30,8 @@ from tinker_ext._transport.limits import (
 from tinker_ext._transport.messages import Call, Reply, RetryRule
 from tinker_ext._transport.retry import ACCEPT, Accept, Attempts, Fail, Retry, Verdict, back_off
 from tinker_ext._wire.dialect import Ability, Dialect
+from tinker_ext._wire.json_codec import PLAIN, SampleOptions, sample_body
 from tinker_ext._wire.results import read_promise
-from tinker_ext._wire.sample_body import PLAIN, SampleOptions, sample_body
 from tinker_ext.batch.chunking import prompt_size
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry

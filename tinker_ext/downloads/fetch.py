@@ -62,6 +62,11 @@ class Version:
         draft.write_text(json.dumps(attrs.asdict(self)), encoding="utf-8")
         os.replace(draft, notes)
 
+    @property
+    def is_etag(self) -> bool:
+        """Whether the validator is an ETag, and not a date."""
+        return self.validator.startswith('"')
+
     def _is_sound(self) -> bool:
         text = self.validator
         return (
@@ -231,16 +236,18 @@ class _Download:
 
     http: httpx.Client
     url: str
-    target: Path
     part: Part
     size: int | None
     sha256: str | None
     limits: FetchLimits
     progress: Progress
     deadline: float
+    kept: Version | None = None
+    """Which file the target of an earlier call is; it stays when the server still has that one."""
 
     # What the last attempt came to.
     verdict: Verdict = ACCEPT
+    unchanged: bool = False
     fruitless: int = 0
     """Attempts in a row without a new byte; a line that is cut again and again still ends."""
     restarts: int = 0
@@ -289,10 +296,18 @@ class _Download:
     def _attempt(self) -> None:
         headers = {"Accept-Encoding": "identity"}
         have, version = self.part.size, self.part.version
+        kept = None if have else self.kept
         if have and version is not None:
             headers |= {"Range": f"bytes={have}-", "If-Range": version.validator}
+        elif kept is not None:
+            headers["If-None-Match" if kept.is_etag else "If-Modified-Since"] = kept.validator
         with _open(self.http, self.url, headers, self._timeout()) as response:
             status = response.status_code
+            if kept is not None:
+                told = validator_of(response.headers) if status == 200 else None
+                self.unchanged = status == 304 or told == kept.validator
+                if self.unchanged:
+                    return
             if status in statuses.FILE_PASSING:
                 named = server_delay(response.headers)
                 raise _Interrupted(f"HTTP {status}", named[0] if named else None)
@@ -328,8 +343,7 @@ class _Download:
         if version is None:
             return False
         now = response.headers.get("etag")
-        by_etag = version.validator.startswith('"')
-        if by_etag and now is not None and now != version.validator:
+        if version.is_etag and now is not None and now != version.validator:
             return False
         total = _total(response, self.part.size)
         return version.total is None or total is None or total == version.total
@@ -444,20 +458,20 @@ def fetch(
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with alone(target):
-            if keep and _still_there(http, url, target, notes, size, sha256, bounds):
-                return target
             download = _Download(
                 http,
                 url,
-                target,
                 Part.of(target),
                 size,
                 sha256,
                 bounds,
                 progress or (lambda done, total: None),
                 time.monotonic() + bounds.total_seconds,
+                _noted(target, notes, size, sha256) if keep else None,
             )
             download.run()
+            if download.unchanged:
+                return target
             download.verify()
             version = download.part.version
             notes.unlink(missing_ok=True)
@@ -483,34 +497,15 @@ def _client() -> httpx.Client:
         raise DownloadError(f"HTTP_PROXY, HTTPS_PROXY or ALL_PROXY: {error}") from None
 
 
-def _still_there(
-    http: httpx.Client,
-    url: str,
-    target: Path,
-    notes: Path,
-    size: int | None,
-    sha256: str | None,
-    limits: FetchLimits,
-) -> bool:
-    """Whether a target of an earlier call is the file that the server has now."""
+def _noted(target: Path, notes: Path, size: int | None, sha256: str | None) -> Version | None:
+    """Which file a target of an earlier call is; None unless it is whole and as expected now."""
     version = Version.read(notes)
     if version is None or not target.is_file() or target.stat().st_size != version.total:
-        return False
+        return None
     if size is not None and size != version.total:
-        return False
+        return None
     wanted = sha256 or version.sha256
-    if wanted is not None and _digest(target) != wanted.lower():
-        return False
-    name = "If-None-Match" if version.validator.startswith('"') else "If-Modified-Since"
-    headers = {"Accept-Encoding": "identity", name: version.validator}
-    try:
-        with _open(http, url, headers, httpx.Timeout(limits.stall_seconds)) as response:
-            if response.status_code == 304:
-                return True
-            same = response.status_code == 200 and validator_of(response.headers)
-            return same == version.validator
-    except httpx.TransportError:
-        return False
+    return version if wanted is None or _digest(target) == wanted.lower() else None
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Public types, loaded on first use.
 
 Types with behaviour are written by hand in the modules of this package; plain records are the
-generated classes of `tinker_api.models`. `_HOMES` says which name lives where.
+generated classes of `tinker_api.models`.
 
 Example:
     >>> from tinker_ext import types
@@ -80,40 +80,13 @@ if TYPE_CHECKING:
     # isort: on
     # fmt: on
 
-# Module → the names it holds, separated by white space; all others are generated records.
-_HOMES = {
-    "tinker_ext.types.checkpoints": """
-        ParsedCheckpointTinkerPath SaveWeightsForSamplerResponse SaveWeightsResponse
-    """,
-    "tinker_ext.types.chunks": """
-        DmelChunk EncodedTextChunk ImageAssetPointerChunk ImageChunk ModelInputChunk
-    """,
-    "tinker_ext.types.datum": """
-        Datum LossFnInputs PromptProvenanceSpan ProvenanceSpans SampledProvenanceSpan
-    """,
-    "tinker_ext.types.enums": """
-        CheckpointType ClientSessionFinishReasonType CustomLossInputRank EventType
-        LossFnType ModelID QueueState RequestErrorCategory RequestID Severity StopReason
-        TensorDtype
-    """,
-    "tinker_ext.types.model_input": "ModelInput",
-    "tinker_ext.types.optimizer": """
-        AdamOptimizerConfig AdamParams DimuonOptimizerConfig DimuonParams LoraConfig
-        OptimParams OptimParamsBase OptimizerConfig OptimizerConfigBase
-    """,
-    "tinker_ext.types.outputs": "ForwardBackwardOutput LossFnOutput",
-    "tinker_ext.types.requests": """
-        ForwardBackwardInput ForwardBackwardRequest ForwardRequest FutureRetrieveResponse
-        OptimStepRequest SampleRequest
-    """,
-    "tinker_ext.types.sampling": """
-        PromptAltTokens SampleResponse SampledSequence SamplingParams TopkLogprobs
-    """,
-    "tinker_ext.types.tensor_data": "TensorData",
-}
-_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
-
 # fmt: off
+# Where a name is looked for; what is not written by hand is a generated record.
+_HOMES = (
+    ".checkpoints", ".chunks", ".datum", ".enums", ".model_input", ".optimizer", ".outputs",
+    ".requests", ".sampling", ".tensor_data", "tinker_api.models",
+)
+
 __all__ = [
     "AccessibleSearchOwner", "ActiveSessionStatusQuery", "AdamOptimizerConfig", "AdamParams",
     "AuditLogEntry", "AuditLogResponse", "AuthTokenResponse", "BillingEventInfo",
@@ -166,9 +139,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(_MODULE_OF.get(name, "tinker_api.models"))
-    value = getattr(module, name)
-    globals()[name] = value
+    for home in _HOMES:
+        module = importlib.import_module(home, __name__)
+        if name in dir(module):
+            break
+    globals()[name] = value = getattr(module, name)
     return value
 
 

@@ -7,16 +7,16 @@ import binascii
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, Union, cast
+from typing import Any, Literal, TypeAlias, Union
 
 import attrs
 import numpy as np
 import numpy.typing as npt
+from tinker_api import models
 
 from tinker_ext import tensors
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.types.enums import IMAGE_FORMATS, ImageFormat
-from tinker_ext.types.records import integer_field
+from tinker_ext.types.records import Record, bounds, follow
 
 Tokens: TypeAlias = Sequence[int] | npt.NDArray[Any]
 Packed: TypeAlias = "array[int] | npt.NDArray[np.uint32 | np.int64]"
@@ -73,26 +73,6 @@ def _size(value: bytes) -> str:
 def encode_bytes(value: bytes) -> str:
     """Standard base64 with padding, the JSON form of bytes."""
     return base64.b64encode(value).decode("ascii")
-
-
-def _tag(name: str) -> Any:
-    def check(_: object, __: object, value: object) -> None:
-        if value != name:
-            raise InvalidInputError(f"type must be {name!r}, not {value!r}.")
-
-    return attrs.field(default=name, validator=check, repr=False)
-
-
-def _location(value: str) -> str:
-    if not isinstance(value, str):
-        raise InvalidInputError(f"location must be a string, not {value!r}.")
-    return value
-
-
-def _format(value: str) -> ImageFormat:
-    if value not in IMAGE_FORMATS:
-        raise InvalidInputError(f"format must be one of {', '.join(IMAGE_FORMATS)}, not {value!r}.")
-    return cast("ImageFormat", value)
 
 
 @attrs.frozen(init=False, eq=False, repr=False)
@@ -202,15 +182,15 @@ def text_chunk(tokens: Tokens) -> EncodedTextChunk:
     return chunk
 
 
-@attrs.frozen(kw_only=True)
+_AMOUNT = bounds(least=0)
+
+
 class _Image:
     """What every image has, wherever its bytes are."""
 
-    format: ImageFormat = attrs.field(converter=_format)
-    expected_tokens: int | None = integer_field("expected_tokens", None, least=0)
-    height: int | None = integer_field("height", None, least=0)
-    width: int | None = integer_field("width", None, least=0)
-    tokens: int | None = integer_field("tokens", None, least=0)
+    __slots__ = ()
+    expected_tokens: int | None
+    tokens: int | None
 
     @property
     def length(self) -> int:
@@ -232,16 +212,25 @@ def declared_tokens(image: _Image) -> int | None:
     return image.tokens if image.expected_tokens is None else image.expected_tokens
 
 
-@attrs.frozen(kw_only=True)
-class ImageChunk(_Image):
+@attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
+class ImageChunk(_Image, Record, models.ImageChunk):
     """A PNG or JPEG image.
 
     Servers of the first era want `height`, `width` and `tokens`; later ones want at most
     `expected_tokens`. Set what your server needs; unset fields are not sent.
     """
 
-    data: bytes = attrs.field(converter=_image_bytes, repr=_size)
-    type: Literal["image"] = _tag("image")
+    data: bytes = attrs.field(  # type: ignore[assignment]
+        converter=_image_bytes, repr=_size
+    )
+    expected_tokens: int | None = attrs.field(default=None, metadata=_AMOUNT)
+    height: int | None = attrs.field(default=None, metadata=_AMOUNT)
+    width: int | None = attrs.field(default=None, metadata=_AMOUNT)
+    tokens: int | None = attrs.field(default=None, metadata=_AMOUNT)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object as it is sent."""
+        return super().to_dict() | {"data": encode_bytes(self.data)}
 
     def serialize_data(self, value: bytes) -> str:
         """The JSON form of image bytes."""
@@ -253,20 +242,27 @@ class ImageChunk(_Image):
         return decode_bytes(value, "ImageChunk.data")
 
 
-@attrs.frozen(kw_only=True)
-class ImageAssetPointerChunk(_Image):
+@attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
+class ImageAssetPointerChunk(_Image, Record, models.ImageAssetPointerChunk):
     """An image the server fetches from `location`; usable in sampling, not in training."""
 
-    location: str = attrs.field(converter=_location)
-    type: Literal["image_asset_pointer"] = _tag("image_asset_pointer")
+    expected_tokens: int | None = attrs.field(default=None, metadata=_AMOUNT)
+    height: int | None = attrs.field(default=None, metadata=_AMOUNT)
+    width: int | None = attrs.field(default=None, metadata=_AMOUNT)
+    tokens: int | None = attrs.field(default=None, metadata=_AMOUNT)
 
 
-@attrs.frozen(kw_only=True)
-class DmelChunk:
+@attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
+class DmelChunk(Record, models.DmelChunk):
     """Audio as a serialized tensor container of mel features."""
 
-    dmel: bytes = attrs.field(converter=_dmel_bytes, repr=_size)
-    type: Literal["dmel"] = _tag("dmel")
+    dmel: bytes = attrs.field(  # type: ignore[assignment]
+        converter=_dmel_bytes, repr=_size
+    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object as it is sent."""
+        return super().to_dict() | {"dmel": encode_bytes(self.dmel)}
 
     @property
     def length(self) -> int:

@@ -7,24 +7,20 @@ from typing import Literal, TypeAlias
 
 from tinker_api.arguments import nearest
 from tinker_api.models import (
-    IMAGE_FORMAT_VALUES,
     LOSS_FN_TYPE_VALUES,
     CustomLossInputRank,
     EventType,
-    ImageFormat,
     LossFnType,
     Severity,
     TensorDtype,
 )
 
 __all__ = [
-    "IMAGE_FORMATS",
     "LOSS_FN_TYPES",
     "CheckpointType",
     "ClientSessionFinishReasonType",
     "CustomLossInputRank",
     "EventType",
-    "ImageFormat",
     "LossFnType",
     "ModelID",
     "QueueState",
@@ -44,7 +40,6 @@ ModelID = str
 RequestID = str
 
 LOSS_FN_TYPES: tuple[str, ...] = LOSS_FN_TYPE_VALUES
-IMAGE_FORMATS: tuple[str, ...] = IMAGE_FORMAT_VALUES
 
 
 class RequestErrorCategory(StrEnum):

@@ -3,43 +3,12 @@
 from __future__ import annotations
 
 from abc import ABCMeta
-from contextlib import suppress
 from typing import Any, Literal, TypeAlias, Union
 
 import attrs
 from tinker_api import models
 
-from tinker_ext.errors import InvalidInputError
-from tinker_ext.types.records import Record, finite, follow, integer_field, number_field, whole
-
-
-def _tag(name: Any) -> Any:
-    def check(_: object, __: object, value: object) -> None:
-        if value != name:
-            raise InvalidInputError(f"expected {name!r}, got {value!r}.")
-
-    return attrs.field(default=name, validator=check)
-
-
-def _flag(name: str) -> Any:
-    def convert(value: Any) -> bool:
-        # 0 and 1 stand for flags in configuration files; numpy has a boolean of its own.
-        number = value
-        with suppress(TypeError, ValueError, RuntimeError):  # an array of several
-            number = value.item() if hasattr(value, "item") else value
-        if isinstance(number, int) and number in (0, 1):
-            return bool(number)
-        raise InvalidInputError(f"{name} must be True or False, not {value!r}.")
-
-    return attrs.field(default=True, converter=convert)
-
-
-def _rate(value: Any) -> float:
-    return finite("learning_rate", least=0)(value)
-
-
-def _rank(value: Any) -> int:
-    return whole("rank", least=1)(value)
+from tinker_ext.types.records import Record, bounds, follow
 
 
 class _Open(metaclass=ABCMeta):
@@ -117,37 +86,32 @@ class AdamParams(Record, models.AdamParams):
         grad_clip_norm: Largest gradient norm; 0 is off.
     """
 
-    learning_rate: float = number_field("learning_rate", 1e-4)
-    beta1: float = number_field("beta1", 0.9)
-    beta2: float = number_field("beta2", 0.95)
-    eps: float = number_field("eps", 1e-12)
-    weight_decay: float = number_field("weight_decay", 0.0)
-    grad_clip_norm: float = number_field("grad_clip_norm", 0.0)
+    learning_rate: float = 1e-4
+    beta1: float = 0.9
+    beta2: float = 0.95
+    eps: float = 1e-12
+    weight_decay: float = 0.0
+    grad_clip_norm: float = 0.0
 
 
 @attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
 class DimuonParams(Record, models.DimuonParams):
     """Parameters of one Dimuon step."""
 
-    type: Literal["dimuon"] = _tag("dimuon")
-    learning_rate: float = attrs.field(converter=_rate)
-    grad_clip_norm: float = number_field("grad_clip_norm", 0.0)
-    beta1: float = number_field("beta1", 0.9, least=0, below=1)
+    learning_rate: float = attrs.field(metadata=bounds(least=0))
+    beta1: float = attrs.field(default=0.9, metadata=bounds(least=0, below=1))
 
 
 @attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
 class AdamOptimizerConfig(Record, models.AdamOptimizerConfig):
     """Train with AdamW (the default)."""
 
-    type: Literal["adamw"] = _tag("adamw")
-
 
 @attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
 class DimuonOptimizerConfig(Record, models.DimuonOptimizerConfig):
     """Train with Dimuon."""
 
-    type: Literal["dimuon"] = _tag("dimuon")
-    version: Literal[1] = _tag(1)
+    version: Literal[1] = attrs.field(default=1, metadata=bounds(least=1, most=1))
 
 
 @attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
@@ -162,11 +126,7 @@ class LoraConfig(Record, models.LoraConfig):
         train_attn: Whether the attention layers do.
     """
 
-    rank: int = attrs.field(converter=_rank)
-    seed: int | None = integer_field("seed", None)
-    train_unembed: bool = _flag("train_unembed")
-    train_mlp: bool = _flag("train_mlp")
-    train_attn: bool = _flag("train_attn")
+    rank: int = attrs.field(metadata=bounds(least=1))
 
 
 # The families that have a class of their own are members of the open set all the same.

@@ -1,26 +1,27 @@
-"""Records that follow the document, and the fields that check the numbers in them.
-
-A field that the document adds is accepted and sent.
+"""Records that follow the document, and the checks of the values in them.
 
 A public class is made from its generated definition:
 
     @attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
     class AdamParams(Record, models.AdamParams): ...
 
-It states the fields that it checks more closely; the others come from the definition, with the
-document's types and defaults. What is sent and what is left out is up to the definition too.
+Its fields come from the definition, with the document's types and defaults, so one that the
+document adds is accepted and sent. The class states those that differ: a narrower type, bounds, a
+converter of its own. What is sent and what is left out is up to the definition too.
 """
 
 from __future__ import annotations
 
-import inspect
+import operator
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 from tinker_api.arguments import value as written
+from tinker_api.codec import BOOLEAN, INTEGER, NUMBER
 from tinker_api.errors import ArgumentError
 
 from tinker_ext.errors import InvalidInputError
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 else:
     _Definition = object
 
-# What a generated record remembers of the JSON it was read from; public ones are built by users.
-_OF_READING = ("additional_properties", "_wire")
-
 
 class Record(_Definition):
     """Base of public records, before the generated definition."""
@@ -43,6 +41,7 @@ class Record(_Definition):
     __slots__ = ()
 
     if not TYPE_CHECKING:
+        # What a generated record remembers of the JSON it was read from; users build these.
         additional_properties = MappingProxyType({})
         _wire = None
 
@@ -63,16 +62,10 @@ class Record(_Definition):
 
 
 def follow(cls: type, fields: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[Any]]:
-    """The fields of a public record: its own first, then those that only the document names."""
-    rows = {row.name: row for base in cls.__mro__[1:] for row in _rows(base)}
-    stated = inspect.get_annotations(cls)
-    own = [field for field in fields if field.name in stated]
-    more = [
-        field.evolve(validator=_check(rows[field.name]))
-        for field in fields
-        if field.name not in stated and field.name not in _OF_READING
-    ]
-    return [*own, *more]
+    """The fields of a public record, in the order of the document, each with its check."""
+    known = {field.name: field for field in fields}
+    rows = (row for base in cls.__mro__[1:] for row in _rows(base))
+    return [_checked(known[row.name], row) for row in rows]
 
 
 def _rows(base: type) -> tuple[Field, ...]:
@@ -80,7 +73,21 @@ def _rows(base: type) -> tuple[Field, ...]:
     return () if make is None else make.__get__(None, base)()
 
 
-def _check(row: Field) -> Callable[[Any, Any, Any], None]:
+def _checked(field: attrs.Attribute[Any], row: Field) -> attrs.Attribute[Any]:
+    if field.converter is not None:
+        return field
+    if row.codec is NUMBER or row.codec is INTEGER:
+        convert = number(field.name, whole=row.codec is INTEGER, **field.metadata)
+    elif row.codec is BOOLEAN:
+        convert = _flag(field.name)
+    else:
+        return field.evolve(validator=_fits(row))
+    if field.default is None:
+        convert = attrs.converters.optional(convert)
+    return field.evolve(converter=convert)
+
+
+def _fits(row: Field) -> Callable[[Any, Any, Any], None]:
     def check(record: Any, field: Any, value: Any) -> None:
         if value is None and (row.nullable or not row.required):
             return
@@ -92,6 +99,19 @@ def _check(row: Field) -> Callable[[Any, Any, Any], None]:
     return check
 
 
+def _flag(name: str) -> Callable[[Any], bool]:
+    def convert(value: Any) -> bool:
+        # 0 and 1 stand for flags in configuration files; numpy has a boolean of its own.
+        number = value
+        with suppress(TypeError, ValueError, RuntimeError):  # an array of several
+            number = value.item() if hasattr(value, "item") else value
+        if isinstance(number, int) and number in (0, 1):
+            return bool(number)
+        raise InvalidInputError(f"{name} must be True or False, not {value!r}.")
+
+    return convert
+
+
 # -- numbers: the exact type of what the user gave, or what is wrong with it -------------------
 
 # What 64 bits hold, with or without a sign; JSON writers carry no more.
@@ -99,73 +119,55 @@ _LEAST, _MOST = -(2**63), 2**64 - 1
 _LARGEST = sys.float_info.max
 
 
-def whole(name: str, *, least: int = _LEAST) -> Callable[[Any], int]:
-    """A converter to int that refuses fractions, booleans, text and values below `least`."""
-
-    def convert(value: Any) -> int:
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
-            if isinstance(value, float) and value.is_integer():
-                return convert(int(value))
-            raise InvalidInputError(f"{name} must be a whole number, not {value!r}.")
-        try:
-            number = int(value)
-        except (TypeError, ValueError):  # an array of several numbers
-            raise InvalidInputError(f"{name} must be a whole number, not {value!r}.") from None
-        if number < least:
-            raise InvalidInputError(f"{name} must be at least {least}, got {number}.")
-        if number > _MOST:
-            raise InvalidInputError(f"{name} must be at most {_MOST}, got {number}.")
-        return number
-
-    return convert
+def bounds(
+    *, least: float | None = None, most: float | None = None, below: float | None = None
+) -> dict[str, float | None]:
+    """The metadata of a field whose number must lie within bounds."""
+    return {"least": least, "most": most, "below": below}
 
 
-def optional_integer(name: str, *, least: int = _LEAST) -> Callable[[Any], int | None]:
-    """Like `whole`, but None stays None."""
-    convert = whole(name, least=least)
-    return lambda value: None if value is None else convert(value)
-
-
-def finite(
-    name: str, *, least: float | None = None, most: float | None = None, below: float | None = None
-) -> Callable[[Any], float]:
-    """A converter that keeps finite numbers inside the given bounds and refuses the rest."""
-
-    def convert(value: Any) -> float:
-        if isinstance(value, (bool, str, bytes)) or not (
-            hasattr(value, "__float__") or hasattr(value, "__index__")
-        ):
-            raise InvalidInputError(f"{name} must be a number, not {value!r}.")
-        try:
-            number = value if isinstance(value, (int, float)) else float(value)
-        except (TypeError, ValueError):  # an array of several numbers
-            raise InvalidInputError(f"{name} must be a number, not {value!r}.") from None
-        if not -_LARGEST <= number <= _LARGEST:  # also an integer that no float can hold
-            raise InvalidInputError(f"{name} must be finite, got {number!r:.50}.")
-        if least is not None and number < least:
-            raise InvalidInputError(f"{name} must be at least {least}, got {number}.")
-        if most is not None and number > most:
-            raise InvalidInputError(f"{name} must be at most {most}, got {number}.")
-        if below is not None and number >= below:
-            raise InvalidInputError(f"{name} must be below {below}, got {number}.")
-        return number
-
-    return convert
-
-
-def number_field(
+def number(
     name: str,
-    default: float,
     *,
+    whole: bool = False,
     least: float | None = None,
     most: float | None = None,
     below: float | None = None,
-) -> Any:
-    """An attrs field with a default that holds a number checked by `finite`."""
-    return attrs.field(default=default, converter=finite(name, least=least, most=most, below=below))
+) -> Callable[[Any], Any]:
+    """A converter that keeps numbers within the bounds, and refuses booleans, text and the rest."""
+    read, kind = (_integer, "a whole number") if whole else (_real, "a number")
+    if whole:
+        least, most = _LEAST if least is None else least, _MOST if most is None else most
+
+    def convert(value: Any) -> Any:
+        try:
+            found = read(value)
+        except (TypeError, ValueError):  # an array of several numbers, for example
+            raise InvalidInputError(f"{name} must be {kind}, not {value!r}.") from None
+        # Also an integer that no float can hold.
+        if not whole and not -_LARGEST <= found <= _LARGEST:
+            raise InvalidInputError(f"{name} must be finite, got {found!r:.50}.")
+        if least is not None and found < least:
+            raise InvalidInputError(f"{name} must be at least {least}, got {found}.")
+        if most is not None and found > most:
+            raise InvalidInputError(f"{name} must be at most {most}, got {found}.")
+        if below is not None and found >= below:
+            raise InvalidInputError(f"{name} must be below {below}, got {found}.")
+        return found
+
+    return convert
 
 
-def integer_field(name: str, default: int | None, *, least: int = _LEAST) -> Any:
-    """An attrs field with a default that holds a whole number; None only if that is the default."""
-    make = optional_integer if default is None else whole
-    return attrs.field(default=default, converter=make(name, least=least))
+def _integer(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError
+    whole = isinstance(value, float) and value.is_integer()
+    return int(value) if whole else operator.index(value)
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, (bool, str, bytes)) or not (
+        hasattr(value, "__float__") or hasattr(value, "__index__")
+    ):
+        raise TypeError
+    return value if isinstance(value, (int, float)) else float(value)

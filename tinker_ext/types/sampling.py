@@ -13,7 +13,7 @@ from tinker_api import models
 
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.enums import StopReason
-from tinker_ext.types.records import Record, follow, integer_field, number_field
+from tinker_ext.types.records import Record, bounds, follow
 from tinker_ext.types.tensor_data import TensorData
 
 TopkList: TypeAlias = list[list[tuple[int, float]] | None]
@@ -67,14 +67,13 @@ class SamplingParams(Record, models.SamplingParams):
         InvalidInputError: A value has the wrong type or is out of range.
     """
 
-    max_tokens: int | None = integer_field("max_tokens", None, least=0)
-    seed: int | None = integer_field("seed", None)
+    max_tokens: int | None = attrs.field(default=None, metadata=bounds(least=0))
     stop: str | Sequence[str] | Sequence[int] | None = attrs.field(  # type: ignore[assignment]
         default=None, converter=_stop
     )
-    temperature: float = number_field("temperature", 1, least=0)
-    top_k: int = integer_field("top_k", -1, least=-1)
-    top_p: float = number_field("top_p", 1, least=0, most=1)
+    temperature: float = attrs.field(default=1, metadata=bounds(least=0))
+    top_k: int = attrs.field(default=-1, metadata=bounds(least=-1))
+    top_p: float = attrs.field(default=1, metadata=bounds(least=0, most=1))
 
     def to_dict(self) -> dict[str, Any]:
         """The object as it is sent; a single stop text travels as a list."""

@@ -15,8 +15,8 @@ from tinker_proto import tinker_pb2 as pb
 
 from tinker_ext import Datum, ModelInput, SamplingParams, TensorData
 from tinker_ext._wire import json_codec, payload, proto_codec, results
+from tinker_ext._wire.json_codec import SampleOptions, sample_body
 from tinker_ext._wire.payload import Body, seal_proto
-from tinker_ext._wire.sample_body import SampleOptions, sample_body
 from tinker_ext.clients.training import step_fields
 from tinker_ext.errors import FeatureMissingError, InvalidInputError
 from tinker_ext.types import (

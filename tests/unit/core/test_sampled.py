@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tinker_ext._wire.sample_body import PLAIN, SampleOptions
+from tinker_ext._wire.json_codec import PLAIN, SampleOptions
 from tinker_ext.core.sample_pool import finished
 from tinker_ext.errors import APIResponseValidationError
 from tinker_ext.types import ModelInput, SampledSequence, SampleResponse
