@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tinker_api.arguments import nearest
 
 from tinker_ext import tensors
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.chunks import EncodedTextChunk
 from tinker_ext.types.datum import Datum
-from tinker_ext.types.enums import LOSS_FN_TYPES, nearest
+from tinker_ext.types.enums import LOSS_FN_TYPES
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.tensor_data import TensorData
 

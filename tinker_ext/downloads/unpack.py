@@ -153,8 +153,7 @@ class _Names:
     def __init__(self, bounds: UnpackLimits) -> None:
         self._bounds = bounds
         self._count = 0
-        self._files: set[str] = set()
-        self._dirs: set[str] = set()
+        self._is_dir: dict[str, bool] = {}
 
     def accept(self, entry: _Entry) -> PurePosixPath:
         self._count += 1
@@ -166,27 +165,17 @@ class _Names:
             raise DownloadError(f"{_shown(name)} lies deeper than {self._bounds.max_depth} folders")
         # File systems differ in case and in the form of accents: names that differ in nothing else
         # would overwrite one another on some of them.
-        keys = [_folded("/".join(parts[: depth + 1])) for depth in range(len(parts))]
-        for parent in keys[:-1]:
-            if parent in self._files:
-                raise DownloadError(f"{_shown(name)} lies below a file of the same archive")
-            self._dirs.add(parent)
-        if not keys:
-            return name
-        mine = keys[-1]
-        if entry.is_dir:
-            if mine in self._files:
-                raise DownloadError(f"{_shown(name)} is both a file and a directory")
-            self._dirs.add(mine)
-        elif mine in self._files or mine in self._dirs:
-            raise DownloadError(f"{_shown(name)} appears twice in the archive")
-        else:
-            self._files.add(mine)
+        for depth in range(1, len(parts) + 1):
+            key = unicodedata.normalize("NFKC", "/".join(parts[:depth])).casefold()
+            is_dir = depth < len(parts) or entry.is_dir
+            known = self._is_dir.get(key)
+            if known is not None and not (known and is_dir):
+                why = "is both a file and a directory" if is_dir else "appears twice in the archive"
+                if depth < len(parts):
+                    why = "lies below a file of the same archive"
+                raise DownloadError(f"{_shown(name)} {why}")
+            self._is_dir[key] = is_dir
         return name
-
-
-def _folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
 
 
 def _shown(name: object) -> str:
@@ -195,18 +184,14 @@ def _shown(name: object) -> str:
 
 def _safe_name(raw: str) -> PurePosixPath:
     """Return a name that can only lie below the target, or raise."""
-    if not raw or "\x00" in raw or "\\" in raw or any(ord(char) < 32 for char in raw):
-        raise DownloadError(f"the archive has an entry with a name that is refused: {_shown(raw)}")
     name = PurePosixPath(raw)
     if name.is_absolute() or ".." in name.parts or ":" in raw:
         raise DownloadError(f"the archive has an entry that would land elsewhere: {_shown(raw)}")
-    for part in name.parts:
-        if len(os.fsencode(part)) > 255:
-            raise DownloadError(f"the archive has an entry with a name too long: {_shown(raw)}")
-        if part != part.rstrip(". ") and part != ".":
-            raise DownloadError(
-                f"the archive has an entry with a name that is refused: {_shown(raw)}"
-            )
+    odd = not raw or "\\" in raw or any(ord(char) < 32 for char in raw)
+    if odd or any(part != part.rstrip(". ") for part in name.parts):
+        raise DownloadError(f"the archive has an entry with a name that is refused: {_shown(raw)}")
+    if any(len(os.fsencode(part)) > 255 for part in name.parts):
+        raise DownloadError(f"the archive has an entry with a name too long: {_shown(raw)}")
     return name
 
 

@@ -29,23 +29,23 @@ if TYPE_CHECKING:
         CreateSamplingSessionRequest, CreateSamplingSessionResponse, CreateSessionRequest,
         CreateSessionResponse, CurrentCheckpointStorageUsageItem,
         CurrentCheckpointStorageUsageResponse, Cursor, CustomLossGraph, CustomLossInput,
-        CustomLossNode, ExternalWeightsUrlsResponse, FailedSessionStatusQuery, FutureCompletion,
-        FutureFailed, FutureFinished, FutureRetrieveRequest, FuturesRetrieveRequest,
-        FuturesRetrieveResponse, GenericEvent, GetBillingUsageRequest,
-        GetCurrentCheckpointStorageUsageRequest, GetInfoRequest, GetInfoResponse,
-        GetSamplerResponse, GetServerCapabilitiesResponse, GetSessionResponse, HealthResponse,
-        JoinSamplingSessionRequest, JoinSamplingSessionResponse, ListSessionsResponse,
-        LoadWeightsRequest, LoadWeightsResponse, ModelData, OptimStepResponse, OwnSearchOwner,
-        RequestFailedResponse, SamplingPrefillBillingEvent, SamplingSampleBillingEvent,
-        SamplingSessionFuturesTarget, SaveWeightsExternalRequest, SaveWeightsExternalResponse,
-        SaveWeightsExternalResponseInternal, SaveWeightsForSamplerRequest,
-        SaveWeightsForSamplerResponseInternal, SaveWeightsRequest, SearchOwner, SessionActive,
-        SessionCancelled, SessionEndEvent, SessionFailed, SessionFailedReason,
-        SessionFailedRequestReason, SessionFailedSamplingSessionReason,
+        CustomLossInputRank, CustomLossNode, EventType, ExternalWeightsUrlsResponse,
+        FailedSessionStatusQuery, FutureCompletion, FutureFailed, FutureFinished,
+        FutureRetrieveRequest, FuturesRetrieveRequest, FuturesRetrieveResponse, GenericEvent,
+        GetBillingUsageRequest, GetCurrentCheckpointStorageUsageRequest, GetInfoRequest,
+        GetInfoResponse, GetSamplerResponse, GetServerCapabilitiesResponse, GetSessionResponse,
+        HealthResponse, JoinSamplingSessionRequest, JoinSamplingSessionResponse,
+        ListSessionsResponse, LoadWeightsRequest, LoadWeightsResponse, ModelData, OptimStepResponse,
+        OwnSearchOwner, RequestFailedResponse, SamplingPrefillBillingEvent,
+        SamplingSampleBillingEvent, SamplingSessionFuturesTarget, SaveWeightsExternalRequest,
+        SaveWeightsExternalResponse, SaveWeightsExternalResponseInternal,
+        SaveWeightsForSamplerRequest, SaveWeightsForSamplerResponseInternal, SaveWeightsRequest,
+        SearchOwner, SessionActive, SessionCancelled, SessionEndEvent, SessionFailed,
+        SessionFailedReason, SessionFailedRequestReason, SessionFailedSamplingSessionReason,
         SessionFailedTrainingRunReason, SessionHeartbeatRequest, SessionHeartbeatResponse,
         SessionSearchCursor, SessionSearchRequest, SessionSearchResponse, SessionStartEvent,
-        SessionStatus, SessionStatusQuery, SessionSummary, StorageBillingEvent, SupportedModel,
-        TelemetryBatch, TelemetryEvent, TelemetryResponse, TelemetrySendRequest,
+        SessionStatus, SessionStatusQuery, SessionSummary, Severity, StorageBillingEvent,
+        SupportedModel, TelemetryBatch, TelemetryEvent, TelemetryResponse, TelemetrySendRequest,
         TrainingBillingEvent, TrainingRun, TrainingRunsResponse, TryAgainResponse,
         UnhandledExceptionEvent, UnloadModelRequest, UnloadModelResponse, UntypedAPIFuture,
         UserSearchOwner, WeightsInfoResponse, WhoamiResponse,
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
         Datum, LossFnInputs, PromptProvenanceSpan, ProvenanceSpans, SampledProvenanceSpan,
     )
     from tinker_ext.types.enums import (
-        CheckpointType, ClientSessionFinishReasonType, CustomLossInputRank, EventType, LossFnType,
-        ModelID, QueueState, RequestErrorCategory, RequestID, Severity, StopReason, TensorDtype,
+        CheckpointType, ClientSessionFinishReasonType, LossFnType, ModelID, QueueState,
+        RequestErrorCategory, RequestID, StopReason, TensorDtype,
     )
     from tinker_ext.types.model_input import ModelInput
     from tinker_ext.types.optimizer import (
@@ -141,7 +141,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for home in _HOMES:
         module = importlib.import_module(home, __name__)
-        if name in dir(module):
+        if hasattr(module, name):
             break
     globals()[name] = value = getattr(module, name)
     return value

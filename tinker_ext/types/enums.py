@@ -5,32 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from tinker_api.arguments import nearest
-from tinker_api.models import (
-    LOSS_FN_TYPE_VALUES,
-    CustomLossInputRank,
-    EventType,
-    LossFnType,
-    Severity,
-    TensorDtype,
-)
-
-__all__ = [
-    "LOSS_FN_TYPES",
-    "CheckpointType",
-    "ClientSessionFinishReasonType",
-    "CustomLossInputRank",
-    "EventType",
-    "LossFnType",
-    "ModelID",
-    "QueueState",
-    "RequestErrorCategory",
-    "RequestID",
-    "Severity",
-    "StopReason",
-    "TensorDtype",
-    "nearest",
-]
+from tinker_api.models import LOSS_FN_TYPE_VALUES
+from tinker_api.models import LossFnType as LossFnType
+from tinker_api.models import TensorDtype as TensorDtype
 
 StopReason: TypeAlias = Literal["length", "stop"]
 CheckpointType: TypeAlias = Literal["training", "sampler", "external"]
