@@ -318,19 +318,15 @@ class Ledger:
                 self._used = self._used.plus(used, cost)
 
 
+@attrs.define(eq=False, weakref_slot=False)
 class Hold:
     """What one call may use; ended once, by `settle` or `release`."""
 
-    __slots__ = ("_ledger", "_open", "cost", "model", "tokens")
-
-    def __init__(
-        self, ledger: Ledger, tokens: Tokens, cost: float | None, model: str | None
-    ) -> None:
-        self._ledger = ledger
-        self._open = True
-        self.tokens = tokens
-        self.cost = cost
-        self.model = model
+    _ledger: Ledger
+    tokens: Tokens
+    cost: float | None
+    model: str | None
+    _open: bool = attrs.field(default=True, init=False)
 
     def settle(self, used: Tokens) -> None:
         """Replace the hold by what was used."""

@@ -294,15 +294,7 @@ _IMAGE_NUMBERS = frozenset({"expected_tokens", "height", "width", "tokens"})
 
 
 def _image_numbers(chunk: ImageChunk | ImageAssetPointerChunk, sized: bool) -> dict[str, int]:
-    """The numbers that describe an image to a server.
-
-    Args:
-        chunk: The image.
-        sized: Whether the server is of the first era.
-
-    Raises:
-        InvalidInputError: The server needs a number that neither the user gave nor the image has.
-    """
+    """The numbers that describe an image to a server; `sized` ones are of the first era."""
     tokens = declared_tokens(chunk)
     if not sized:
         return {} if tokens is None else {"expected_tokens": tokens}
