@@ -340,7 +340,7 @@ class LogIndex(Seen):
                 checked(step)
                 self.target, self.step = str(step.get("target")), step["step"]
                 self.model = step.get("model") or self.model
-            self.totals = checked(last).get("totals") or self.totals
+            self.totals = checked(last).get("totals") or step.get("totals") or self.totals
         except ODD:
             self.bad += 1
 

@@ -266,6 +266,15 @@ def test_the_time_of_a_long_run_is_all_there_in_few_rows(path):
     assert {row[1] for row in rows} == {480.0}
 
 
+@pytest.mark.parametrize("totals", [None, {"cost": 7.0}])
+def test_what_was_spent_is_that_of_the_last_line_that_says_it(path, totals):
+    """M34: a `time` line after a step may say it, or not."""
+    write(
+        path, step(1), step(2), line("time", server=1.0, **({"totals": totals} if totals else {}))
+    )
+    assert read(path).summary(1001.0)["cost"] == (7.0 if totals else 1.0)
+
+
 def test_curves_are_thinned_with_least_and_most(path):
     """M50 M34: a spike between two points of the screen is still seen."""
     write(path, *(step(n, loss=1000.0 if n == 777 else 1.0) for n in range(1, 2001)))
