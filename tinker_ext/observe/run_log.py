@@ -26,6 +26,7 @@ from tinker_ext._transport.events import (
     SessionEnded,
     SessionStarted,
 )
+from tinker_ext._transport.messages import Lane
 from tinker_ext._version import __version__
 from tinker_ext.runlog import KINDS, VERSION, Ledger, RunLog, Tokens, last_steps
 
@@ -91,15 +92,15 @@ class Waits:
             self._account()
             self._pending.pop(event.number, None)
 
-    def request(self, event: RequestStarted | RequestFinished) -> None:
-        """Take in that a request has left or was answered."""
-        with self._lock:
-            self._account()
-            if isinstance(event, RequestStarted):
+    def sent(self, event: RequestStarted) -> None:
+        """Take in that a request has left; a poll changes nothing about what is waited for."""
+        if event.lane is not Lane.POLL:
+            with self._lock:
+                self._account()
                 self._lanes[event.operation] = event.lane.value
 
-    def retried(self) -> None:
-        """Take in that a request will be sent again."""
+    def moved(self, _: RequestFinished | RetryScheduled) -> None:
+        """Take in that a request was answered, or will be sent again."""
         with self._lock:
             self._account()
 
@@ -237,8 +238,8 @@ class RunLogObserver:
         self._states: dict[str, str] = {}
         # Called for every request, so without asking for one type after the other.
         self._takers: dict[type[Event], Callable[[Any], None]] = {
-            RequestStarted: self._waits.request,
-            RequestFinished: self._waits.request,
+            RequestStarted: self._waits.sent,
+            RequestFinished: self._waits.moved,
             RetryScheduled: self._retry,
             OperationStarted: self._started,
             OperationFinished: self._finished,
@@ -341,7 +342,7 @@ class RunLogObserver:
         model.loss, model.trained = None, 0
 
     def _retry(self, event: RetryScheduled) -> None:
-        self._waits.retried()
+        self._waits.moved(event)
         lane, delay = event.lane.value, round(event.delay, 6)
         same = ("number", "operation", "attempt", "reason", "source")
         self._write("retry", event, *same, lane=lane, delay=delay)

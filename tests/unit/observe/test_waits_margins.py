@@ -159,7 +159,7 @@ def test_a_moment_counts_for_what_the_oldest_call_does(call, kind):
         assert len(log.of("time")) == 1  # nothing has passed since
         for _ in range(25):
             await asyncio.sleep(1.0)
-            waits.request(None)
+            waits.moved(None)
         assert [line["seconds"] for _, line in log.of("time")[1:]] == [10.0, 10.0]
         waits.close()
 
@@ -175,7 +175,7 @@ def test_a_line_shows_the_oldest_calls_and_their_lane():
         lane = RequestStarted.__new__(RequestStarted)
         object.__setattr__(lane, "operation", "optim_step")
         object.__setattr__(lane, "lane", Lane.TRAIN)
-        waits.request(lane)
+        waits.sent(lane)
         for number in range(40):
             waits.started(event(number, "optim_step" if number else "forward"))
         await asyncio.sleep(0.1)
