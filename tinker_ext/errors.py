@@ -341,6 +341,11 @@ class APIStatusError(_ResponseError):
         400
     """
 
+    def __init_subclass__(cls, status: int | None = None) -> None:
+        super().__init_subclass__()
+        if status is not None:
+            cls.status_code = status
+
     def __init__(
         self, message: str, response: httpx.Response | ReplyParts, body: object | None
     ) -> None:
@@ -349,73 +354,63 @@ class APIStatusError(_ResponseError):
         self.hint = None
 
 
-class BadRequestError(APIStatusError):
+class BadRequestError(APIStatusError, status=400):
     """400: the server refused the content of the request."""
 
-    status_code: int = 400
     default_hint = "The request itself is wrong; sending it again will not help."
 
 
-class AuthenticationError(APIStatusError):
+class AuthenticationError(APIStatusError, status=401):
     """401: no credential, or one the server does not know."""
 
-    status_code: int = 401
     default_hint = "Check TINKER_API_KEY (or TINKER_CREDENTIAL_CMD) and that it fits the base URL."
 
 
-class BillingError(APIStatusError):
+class BillingError(APIStatusError, status=402):
     """402: the account cannot pay for this now."""
 
-    status_code: int = 402
     default_hint = "Add funds or raise the spending limit; waiting requests then continue."
 
 
-class PermissionDeniedError(APIStatusError):
+class PermissionDeniedError(APIStatusError, status=403):
     """403: the credential is known but not allowed to do this."""
 
-    status_code: int = 403
     default_hint = "Ask the owner of the run or project for access."
 
 
-class NotFoundError(APIStatusError):
+class NotFoundError(APIStatusError, status=404):
     """404: no such object, or this server has no such endpoint."""
 
-    status_code: int = 404
     default_hint = "Check the id or path; an older server may lack the endpoint."
 
 
-class ServerTimeoutError(APIStatusError):
+class ServerTimeoutError(APIStatusError, status=408):
     """408: the server gave up waiting."""
 
-    status_code: int = 408
     default_hint = "The server was busy; try again."
 
 
-class ConflictError(APIStatusError):
+class ConflictError(APIStatusError, status=409):
     """409: the request contradicts what the server already has."""
 
-    status_code: int = 409
     default_hint = "Another request with the same number or name arrived first."
 
 
-class GoneError(APIStatusError):
+class GoneError(APIStatusError, status=410):
     """410: it existed, and the server has let it go."""
 
-    status_code: int = 410
     default_hint = "The session or result has ended; create a new one."
 
 
-class UnprocessableEntityError(APIStatusError):
+class UnprocessableEntityError(APIStatusError, status=422):
     """422: well-formed, but not acceptable."""
 
-    status_code: int = 422
     default_hint = "A field has a value the server does not accept; see the body."
 
 
-class RateLimitError(APIStatusError):
+class RateLimitError(APIStatusError, status=429):
     """429: too many requests."""
 
-    status_code: int = 429
     default_hint = "Send less at once, or wait for the time the server names."
 
 
