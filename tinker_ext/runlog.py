@@ -204,7 +204,9 @@ class RunLog(_Lines):
                 if self._file is None:
                     self.path.parent.mkdir(parents=True, exist_ok=True)
                     self._file = _open(self.path, 0o644, self._session)
-                _put(self._file, line)
+                # One call, so that lines of other processes never come between.
+                if os.write(self._file, line) < len(line):
+                    raise _cut_off()
             except OSError as error:
                 self._say(_UNWRITABLE, error.strerror)
                 self._let_go()  # opened again, it goes on behind what was cut off
@@ -319,26 +321,21 @@ def _open(path: Path, mode: int, first: bytes = b"") -> int:
     try:
         size = os.fstat(file).st_size
         if size == 0 and first:
-            _put(file, first)
+            os.write(file, first)
         elif size:
             with path.open("rb") as written:
                 written.seek(size - 1)
                 if written.read(1) != b"\n":  # a writer was cut off
-                    _put(file, b"\n")
+                    os.write(file, b"\n")
     except OSError:
         os.close(file)
         raise
     return file
 
 
-def _put(file: int, line: bytes) -> None:
-    """Write in one call, so that lines of other processes never come between.
-
-    Raises:
-        OSError: It was not written, or not whole.
-    """
-    if os.write(file, line) < len(line):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def _cut_off() -> OSError:
+    """What a write that was not whole means: the next one would say it."""
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class SampleLog(_Lines):
@@ -498,8 +495,8 @@ class SampleLog(_Lines):
         file = _open(self.path, 0o600)
         try:
             room = os.fstat(file).st_size + len(line) <= self._half
-            if room:
-                _put(file, line)
+            if room and os.write(file, line) < len(line):
+                raise _cut_off()
         finally:
             os.close(file)
         return room
