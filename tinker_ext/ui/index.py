@@ -14,10 +14,9 @@ import stat
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -40,7 +39,6 @@ KEPT = 100
 MOST_MINUTES = 160
 MOST_COLUMNS = 48
 MOST_KNOWN = 10_000
-AT_ONCE = 16
 GLANCES = 1000
 
 HEAD = 1024
@@ -60,17 +58,12 @@ SMOOTH = b'"retries":0,"effect":"yes","error":null}\n'
 """The end of most `operation` lines; there is nothing more to know about those."""
 
 
-_NAMES = ("step", "time", "loss", "loss_per_token", "seconds", "tokens", "totals", "metrics")
-FIELDS, NOTHING = itemgetter(*_NAMES), dict.fromkeys(_NAMES)
-
-
 class Steps:
     """The steps of one model as rows of numbers, one column a name; a missing number is NaN."""
 
     def __init__(self, names: Iterable[str] = BASE, table: bytes = b"") -> None:
         self.names = list(names)
         self.table = array("d", table)
-        self._new: list[Any] = []
         self._metrics = tuple(self.names[len(BASE) :])
 
     @property
@@ -80,14 +73,10 @@ class Steps:
         return dict(zip(self.names, rows.T, strict=True))
 
     def add(self, record: dict[str, Any]) -> None:
-        """Take in a `step` line; it counts after `settle`."""
-        try:
-            step, time, loss, per_token, seconds, tokens, totals, metrics = FIELDS(record)
-        except KeyError:
-            self.add(NOTHING | record)
-            return
-        metrics = typed(dict, metrics)
-        trained, cost = (tokens or {}).get("train") or 0, (totals or {}).get("cost")
+        """Take in a `step` line."""
+        get, metrics = record.get, typed(dict, record.get("metrics"))
+        loss, per_token, seconds = get("loss"), get("loss_per_token"), get("seconds")
+        trained, cost = (get("tokens") or {}).get("train") or 0, (get("totals") or {}).get("cost")
         if per_token is None and loss is not None:  # a server that does not tell which took part
             per_token = loss / trained if trained and "loss:mean" not in metrics else loss
         if tuple(metrics) == self._metrics:
@@ -96,21 +85,16 @@ class Steps:
             self._widen(metrics)
             more = map(metrics.get, self._metrics)
         pace, cost = trained / seconds if seconds else NAN, NAN if cost is None else cost
-        self._new += step + 0, time, loss, per_token, pace, seconds, cost, *more
-
-    def settle(self) -> None:
-        """Put the steps that were added into the table."""
+        row = (record["step"] + 0, get("time"), loss, per_token, pace, seconds, cost, *more)
         try:
-            self.table.fromlist(self._new)
+            self.table += array("d", row)
         except TypeError:
-            self.table.fromlist([n if type(n) in (int, float) else NAN for n in self._new])
-        self._new.clear()
+            self.table.extend(n if type(n) in (int, float) else NAN for n in row)
 
     def _widen(self, metrics: dict[str, Any]) -> None:
         known = set(self.names)
         new = [name for name in metrics if name not in known][: MOST_COLUMNS - len(known)]
         if new:
-            self.settle()
             rows = np.frombuffer(self.table).reshape(-1, len(self.names))
             wide = np.pad(rows, ((0, 0), (0, len(new))), constant_values=NAN)
             self.table = array("d", wide.tobytes())
@@ -319,8 +303,9 @@ class LogIndex(Seen):
         """Take in the `step` and `time` lines so far: all numbers, and what else the last say."""
         lines, self._counted = self._counted, []
         step, last = dict[str, Any](), dict[str, Any]()
-        for record in self._records(lines):
+        for line in lines:
             try:
+                record = loads(line)
                 if record["type"] == "time":
                     self._spend(record)
                 else:
@@ -333,8 +318,6 @@ class LogIndex(Seen):
                 last = record
             except ODD:
                 self.bad += 1
-        for model in self.steps.values():
-            model.settle()
         try:
             if step:
                 checked(step)
@@ -343,22 +326,6 @@ class LogIndex(Seen):
             self.totals = checked(last).get("totals") or step.get("totals") or self.totals
         except ODD:
             self.bad += 1
-
-    def _records(self, lines: list[bytes]) -> Iterator[dict[str, Any]]:
-        """What lines say, in order; some are parsed at once, unless one of them is odd."""
-        for first in range(0, len(lines), AT_ONCE):
-            some = lines[first : first + AT_ONCE]
-            found: list[dict[str, Any]] = []
-            with suppress(ValueError):
-                found = orjson.loads(b"[%b]" % b",".join(some))
-            if len(found) == len(some):
-                yield from found
-                continue
-            for line in some:
-                try:
-                    yield loads(line)
-                except ODD:
-                    self.bad += 1
 
     def _take_session_start(self, record: dict[str, Any]) -> None:
         self.budget = typed(dict, record.get("budget"))
