@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import keyword
 
-import pytest
 from contract import document as doc
+from rows import for_each
 
 BOTH, OLD, NEW = ("0.4.1", "0.36.0"), ("0.4.1",), ("0.36.0",)
 CHECKPOINT = "/training_runs/{training_run_id}/checkpoints/{checkpoint_kind}/{checkpoint_name}"
@@ -106,7 +106,7 @@ ERRORS = ["400", "401", "402", "403", "404", "408", "409", "410", "422", "429", 
 RETRY_HEADERS = {"retry-after-ms", "retry-after", "x-should-retry"}
 DEPRECATION_HEADERS = {"x-deprecation-note", "x-deprecation-level"}
 OPERATIONS = {operation.id: operation for operation in doc.operations()}
-each_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS.keys())
+each_operation = for_each(OPERATIONS.values(), lambda operation: operation.id)
 
 
 def test_endpoints_are_those_of_both_eras():
@@ -132,7 +132,7 @@ def test_bodies_are_those_of_the_table(operation):
     assert doc.schema_name(schema) == reply
 
 
-@pytest.mark.parametrize("name", [name for name in ENDPOINTS if ENDPOINTS[name][4] is NOTHING])
+@for_each(name for name in ENDPOINTS if ENDPOINTS[name][4] is NOTHING)
 def test_ignored_bodies_are_not_documented(name):
     """M1: where clients ignore the reply, any 2xx without a body is documented."""
     responses = OPERATIONS[name].responses

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
-import pytest
+from contract.document import component_validator as validator
 from contract.document import load_document
+from rows import for_each
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TEXT = (REPOSITORY / "openapi" / "tinker.yaml").read_text(encoding="utf-8")
@@ -117,12 +117,6 @@ UNIONS = {
 }
 
 
-def validator(name: str) -> jsonschema_rs.Draft202012Validator:
-    """Return a validator for one named schema that also checks formats."""
-    root = {"$ref": REF + name, "components": {"schemas": SCHEMAS}}
-    return jsonschema_rs.Draft202012Validator(root, validate_formats=True)
-
-
 def names_referred_to(node: object) -> Iterator[str]:
     """Yield the component schemas that a piece of the document refers to."""
     yield from re.findall(REF + r"(\w+)", json.dumps(node))
@@ -152,20 +146,20 @@ def closed_enums(node: object) -> Iterator[list[object]]:
             yield from closed_enums(child)
 
 
-@pytest.mark.parametrize("name", WIRE["names"])
+@for_each(WIRE["names"])
 def test_wire_type_is_described(name: str) -> None:
     """M1: the document has every type of the wire reference."""
     assert name in SCHEMAS
 
 
-@pytest.mark.parametrize("name", sorted(SCHEMAS))
+@for_each(sorted(SCHEMAS))
 def test_schema_has_one_example_that_fits(name: str) -> None:
     """M1: each schema has an example, and the schema accepts it."""
     (example,) = SCHEMAS[name]["examples"]
     assert [error.message for error in validator(name).iter_errors(example)] == []
 
 
-@pytest.mark.parametrize("name", sorted(SCHEMAS))
+@for_each(sorted(SCHEMAS))
 def test_schema_and_fields_are_explained(name: str) -> None:
     """M1: each schema and each of its fields says what it is."""
     schema = SCHEMAS[name]
@@ -174,10 +168,7 @@ def test_schema_and_fields_are_explained(name: str) -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "era"),
-    [(row["schema"], row["field"], row["era"]) for row in WIRE["era_fields"]],
-)
+@for_each((row["schema"], row["field"], row["era"]) for row in WIRE["era_fields"])
 def test_field_says_which_era(name: str, field: str, era: str) -> None:
     """M1: a field on which the eras differ names the era that sends or accepts it."""
     text = SCHEMAS[name]["properties"][field]["description"].lower()
@@ -187,13 +178,13 @@ def test_field_says_which_era(name: str, field: str, era: str) -> None:
         assert f"era {era} only" in text
 
 
-@pytest.mark.parametrize(("name", "era"), sorted(WIRE["era_only_types"].items()))
+@for_each(sorted(WIRE["era_only_types"].items()))
 def test_type_of_one_era_says_so(name: str, era: str) -> None:
     """M1: a type that only one era knows says which."""
     assert f"Era {era} only" in SCHEMAS[name]["description"]
 
 
-@pytest.mark.parametrize("name", WIRE["strict"])
+@for_each(WIRE["strict"])
 def test_strict_requests_refuse_unknown_keys(name: str) -> None:
     """M4: a request type that servers read strictly refuses a key it does not know."""
     if name in OPEN_BECAUSE_ANSWERED:
@@ -203,7 +194,7 @@ def test_strict_requests_refuse_unknown_keys(name: str) -> None:
     assert not validator(name).is_valid(stranger)
 
 
-@pytest.mark.parametrize("name", sorted(UNIONS))
+@for_each(sorted(UNIONS))
 def test_union_is_tagged(name: str) -> None:
     """M2: each union maps every tag to the member whose tag it is."""
     tag, members = UNIONS[name]
@@ -221,8 +212,7 @@ def test_union_is_tagged(name: str) -> None:
         ).items()
 
 
-@pytest.mark.parametrize(
-    ("chunk", "fits"),
+@for_each(
     [
         ({"tokens": [1, 2]}, True),
         ({"data": "iVBORw==", "format": "png", "height": 4, "tokens": 7, "width": 5}, True),
@@ -231,36 +221,34 @@ def test_union_is_tagged(name: str) -> None:
         ({"type": "image", "tokens": [1]}, False),
         ({"tokens": "oops"}, False),
         ({}, False),
-    ],
+    ]
 )
 def test_chunks_with_and_without_tags(chunk: dict[str, Any], fits: bool) -> None:
     """M10: chunks of the era without tags are told apart by their keys; nonsense fits nothing."""
     assert validator("ModelInputChunk").is_valid(chunk) is fits
 
 
-@pytest.mark.parametrize(
-    ("config", "fits"),
+@for_each(
     [
         ({"type": "adamw"}, True),
         ({}, True),
         ({"type": "dimuon", "version": 1}, True),
         ({"type": "sophia", "rho": 0.04}, True),
         ({"type": 3}, False),
-    ],
+    ]
 )
 def test_optimizer_families(config: dict[str, Any], fits: bool) -> None:
     """M14: known families, a missing tag and unknown families pass; a tag that is no text fails."""
     assert validator("OptimizerConfig").is_valid(config) is fits
 
 
-@pytest.mark.parametrize(
-    ("keys", "fits"),
+@for_each(
     [
         ({"adam_params": {}}, True),
         ({"optimizer_params": {"type": "dimuon", "learning_rate": 0.1}}, True),
         ({}, False),
         ({"adam_params": {}, "optimizer_params": {"type": "x"}}, False),
-    ],
+    ]
 )
 def test_optim_step_takes_exactly_one_kind_of_settings(keys: dict[str, Any], fits: bool) -> None:
     """M14: a step has AdamW settings or settings of another family, never both or none."""

@@ -5,23 +5,18 @@ from __future__ import annotations
 import copy
 import json
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from contract.document import load_document
 from tinker_api import models
 from tinker_api.base import Model
 from tinker_api.errors import ApiError
 from tinker_api.operations import OPERATIONS
 
-DOCUMENT = yaml.load(
-    Path(__file__, "..", "..", "..", "openapi", "tinker.yaml").resolve().read_text("utf-8"),
-    getattr(yaml, "CSafeLoader", yaml.SafeLoader),
-)
 EXAMPLES = [
     example
-    for schema in DOCUMENT["components"]["schemas"].values()
+    for schema in load_document()["components"]["schemas"].values()
     for example in schema.get("examples", [])
 ]
 CALLS = [*OPERATIONS.values()]

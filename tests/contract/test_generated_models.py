@@ -6,13 +6,13 @@ import copy
 import datetime
 import json
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tinker_api
-import yaml
+from contract.document import load_document
+from rows import for_each
 from tinker_api import models
 from tinker_api.base import Model
 from tinker_api.errors import ParseError
@@ -42,13 +42,9 @@ from tinker_api.models import (
 )
 from tinker_api.types import Unknown, dumps, loads
 
-DOCUMENT = yaml.load(
-    Path(__file__, "..", "..", "..", "openapi", "tinker.yaml").resolve().read_text("utf-8"),
-    getattr(yaml, "CSafeLoader", yaml.SafeLoader),
-)
 EXAMPLES = [
     (getattr(models, name), example)
-    for name, schema in DOCUMENT["components"]["schemas"].items()
+    for name, schema in load_document()["components"]["schemas"].items()
     for example in schema.get("examples", [])
     if isinstance(getattr(models, name, None), type)
 ]
@@ -65,9 +61,7 @@ def test_examples_cover_most_schemas() -> None:
     assert len(EXAMPLES) > 100
 
 
-@pytest.mark.parametrize(
-    ("model", "example"), EXAMPLES, ids=lambda item: getattr(item, "__name__", "")
-)
+@for_each(EXAMPLES, lambda model, _: model.__name__)
 def test_reading_and_writing_gives_the_same_json(model: type[Model], example: Any) -> None:
     """M4: what was absent stays absent, what was null stays null, what is new is kept."""
     assert same(model.from_dict(example).to_dict(), example)
@@ -82,9 +76,7 @@ def test_reading_and_writing_gives_the_same_json(model: type[Model], example: An
             assert same(model.from_dict(without).to_dict(), without)
 
 
-@pytest.mark.parametrize(
-    ("model", "example"), EXAMPLES, ids=lambda item: getattr(item, "__name__", "")
-)
+@for_each(EXAMPLES, lambda model, _: model.__name__)
 def test_records_copy_compare_and_pickle(model: type[Model], example: Any) -> None:
     """M16: a record survives copies and processes with what it remembers."""
     record = model.from_dict(example)

@@ -7,10 +7,12 @@ the document.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
 from contract import document as doc
+from rows import for_each
 from tinker_api import models
 from tinker_api.base import Model
 from tinker_api.errors import ParseError, UnexpectedBody
@@ -308,7 +310,7 @@ def test_the_table_is_long_enough() -> None:
     assert len({dumps(body) for body, *_ in ROWS}) >= 40
 
 
-@pytest.mark.parametrize(("body", "alone", "expected", "with_expectation"), ROWS)
+@for_each(ROWS)
 def test_body_is_never_read_as_a_wrong_class(
     body: Any, alone: type, expected: Any, with_expectation: type
 ) -> None:
@@ -326,7 +328,7 @@ def test_body_is_never_read_as_a_wrong_class(
             assert dumps(parsed.to_dict()) == dumps(reorder(body, parsed.to_dict()))
 
 
-@pytest.mark.parametrize(("body", "alone"), [row[:2] for row in ROWS])
+@for_each(row[:2] for row in ROWS)
 def test_the_call_reads_the_same(body: Any, alone: type) -> None:
     """M2: the generated call agrees with the reader, and its errors are typed too."""
     content = dumps(body)
@@ -391,8 +393,7 @@ def verdict(body: Any, expected: type[Model]) -> str:
     return "refused" if refused else found[0]
 
 
-@pytest.mark.parametrize("expected", RESULTS)
-@pytest.mark.parametrize("member", MEMBERS)
+@for_each(itertools.product(RESULTS, MEMBERS))
 def test_only_the_awaited_member_is_taken(expected: type[Model], member: type[Model]) -> None:
     """F2, M2: every member against every example of every other one."""
     for body in examples(member):
@@ -405,7 +406,7 @@ def test_only_the_awaited_member_is_taken(expected: type[Model], member: type[Mo
         assert verdict(bare, expected) == (expected.__name__ if alike else "refused"), bare
 
 
-@pytest.mark.parametrize("expected", RESULTS)
+@for_each(RESULTS)
 def test_an_unknown_tag_or_state_is_never_a_result(expected: type[Model]) -> None:
     """F2, M2: also on an object that otherwise is the awaited member."""
     for body in ({}, *examples(expected)):
@@ -415,7 +416,7 @@ def test_an_unknown_tag_or_state_is_never_a_result(expected: type[Model]) -> Non
             assert verdict({**bare, "status": state}, expected) == "refused"
 
 
-@pytest.mark.parametrize("expected", RESULTS)
+@for_each(RESULTS)
 def test_more_keys_than_documented_do_no_harm(expected: type[Model]) -> None:
     """M2, M28: a newer server may tell more; a null tag or state tells nothing."""
     for body in examples(expected):

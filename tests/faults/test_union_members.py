@@ -77,12 +77,6 @@ AWAITED = {
     _unload_model: ("unload_model", "unload_model"),
     _sample: ("sample", "asample"),
 }
-PAIRS = [
-    pytest.param(call, body, id=f"{call.__name__.strip('_')}-{name}")
-    for call, (awaited, _) in AWAITED.items()
-    for name, body in {**MEMBERS, **STRANGERS}.items()
-    if name != awaited
-]
 
 
 def _call_with(call, body):
@@ -118,13 +112,16 @@ def test_every_member_of_the_union_is_awaited():
     assert {member for _, member in FUZZED.values()} == set(MEMBERS)
 
 
-@pytest.mark.parametrize(("call", "body"), PAIRS)
-def test_another_body_is_refused(call, body):
+@pytest.mark.parametrize("call", AWAITED)
+def test_another_body_is_refused(call):
     """F2: every other member and every stranger is APIResponseValidationError with its id."""
-    with pytest.raises(APIResponseValidationError) as caught:
-        _call_with(call, body)
-    assert caught.value.request_id
-    assert caught.value.request_id in str(caught.value)
+    for name, body in {**MEMBERS, **STRANGERS}.items():
+        if name == AWAITED[call][0]:
+            continue
+        with pytest.raises(APIResponseValidationError) as caught:
+            _call_with(call, body)
+        assert caught.value.request_id, name
+        assert caught.value.request_id in str(caught.value), name
 
 
 @pytest.mark.parametrize("call", AWAITED)

@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 import httpx
 import pytest
-import yaml
+from contract.document import load_document
 from in_process import MODEL, adam, client, datum, run, server
 from scripted import Scripted, lost, reply
 
@@ -479,8 +479,7 @@ def test_every_field_has_a_row():
     fields = {field.name for field in attrs.fields(Config)}
     assert fields == set(CONFIG) | set(CONFIG_ELSEWHERE)
     assert {field.name for field in attrs.fields(RetryConfig)} == set(RETRY)
-    document = yaml.safe_load((ROOT / "openapi" / "tinker.yaml").read_text())
-    schemas = document["components"]["schemas"]
+    schemas = load_document()["components"]["schemas"]
     flags = set(schemas["ClientConfigResponse"]["properties"])
     assert flags | {"seq_ids"} == set(FLAGS) | set(ELSEWHERE)  # which our own server sends
     dynamic = set(schemas["ClientDynamicConfigResponse"]["properties"])

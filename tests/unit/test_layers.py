@@ -49,7 +49,9 @@ def nodes(path: Path) -> list[ast.AST]:
 
 
 def for_types_only(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in {
+        getattr(part, "id", None) for part in ast.walk(node.test)
+    }
 
 
 def room(module: str) -> str:

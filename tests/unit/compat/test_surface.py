@@ -18,6 +18,7 @@ from compat_surface import (
     recorded,
     unlike,
 )
+from rows import for_each
 
 MIGRATION = Path(__file__).parents[3] / "docs" / "migration.md"
 
@@ -72,13 +73,13 @@ def test_every_public_name_is_there(module: str):
         assert set(ours.__all__) == set(names("0.36.0", "tinker"))
 
 
-@pytest.mark.parametrize("key", CLASSES)
+@for_each(CLASSES)
 def test_class(key: str):
     """M30: every recorded call of a class of 0.36.0 means the same here."""
     assert sorted(f"{a}: {why}" for a, why in class_unlike(found(key), NEW[key])) == []
 
 
-@pytest.mark.parametrize("key", ALIASES)
+@for_each(ALIASES)
 def test_alias(key: str):
     """M30: literal values and members of unions are those of 0.36.0."""
     assert list(alias_unlike(found(key), NEW[key]["value"])) == []

@@ -6,6 +6,7 @@ import pickle
 import attrs
 import numpy as np
 import pytest
+from rows import for_each
 
 from tinker_ext import types
 from tinker_ext.errors import InvalidInputError
@@ -131,7 +132,7 @@ def test_console_links():
     assert types.SaveWeightsResponse(path="tinker://r/weights/x").get_console_url()
 
 
-@pytest.mark.parametrize("name", types.__all__)
+@for_each(types.__all__)
 def test_every_name_loads(name):
     """M16: every public name resolves, and twice to the same object."""
     assert getattr(types, name) is getattr(types, name)
