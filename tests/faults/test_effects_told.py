@@ -96,7 +96,7 @@ def _ended(rule, plan, parts, *, closed=False):
     async def scenario():
         app = server(**(undeclared(seq="ignore") if rule == "undeclared" else {"seq": rule}))
         network = Scripted(app, script)
-        config = Config(chunk_datums=1, retry_window=60.0)
+        config = Config(chunk_datums=1, retry_window=30.0)
         async with client(network, wire="json", config=config, base_url=fresh_url()) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=1)
             with deadline(200.0):
@@ -107,7 +107,7 @@ def _ended(rule, plan, parts, *, closed=False):
                 await service.close("success")
             with pytest.raises(TinkerError) as caught:
                 await future
-            await asyncio.sleep(300.0)  # what the server does in the end counts
+            await asyncio.sleep(90.0)  # what the server does in the end counts
             done = app.log.training(training.model_id)
             return caught.value, {part_of[e.seq] for e in done if e.op == "forward_backward"}
 
