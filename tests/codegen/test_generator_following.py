@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from codegen import check_doc, regenerate
 from codegen.document import load
@@ -72,54 +71,25 @@ print(json.dumps(out))
 """
 
 
-def run(document: dict[str, Any], folder: Path, code: str) -> Any:
-    """Generate a package for a document and run a program with it."""
-    source = folder / "document.yaml"
-    source.write_text(yaml.safe_dump(document, sort_keys=False), encoding="utf-8")
-    regenerate.generate_api(source, folder / "generated" / "tinker_api")
-    path = os.pathsep.join([str(folder / "generated"), str(regenerate.ROOT)])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": path},
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 @pytest.fixture(scope="module")
-def contract() -> dict[str, Any]:
-    """The document of this project, to be edited."""
-    return load(regenerate.DOCUMENT)
-
-
-def test_a_new_field_is_accepted_checked_and_sent(contract: dict[str, Any], tmp_path: Path) -> None:
-    """M41: for every plain record, and a loss that only the document knows is taken."""
-    document = copy.deepcopy(contract)
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the package for a document with new fields, a new loss and a new operation."""
+    document = load(regenerate.DOCUMENT)
     schemas = document["components"]["schemas"]
     for name in RECORDS:
         schemas[name]["properties"].update(brand_new=dict(FIELD), pace=dict(CLOSED))
     schemas["LossFnType"]["enum"].append("brand_new_loss")
+    add_operation(document)
     assert check_doc.findings(document) == []
-    code = SCRIPT.replace("NAMES", repr(RECORDS))
-    out = run(document, tmp_path, code)
-    for name in RECORDS:
-        plain, made, refused = out[name]
-        assert not {"brand_new", "pace"} & plain.keys()
-        assert made == {**plain, "brand_new": 0.5, "pace": "fast"}
-        assert refused[:2] == [
-            f"brand_new must be a number, not {given!r}." for given in ("x", True)
-        ]
-        assert refused[2].startswith(f"{name}: pace ")
-        assert "use one of 'slow', 'fast'" in refused[2]
-    assert all(sent["brand_new"] == 0.5 for sent in out["sent"])
+    folder = tmp_path_factory.mktemp("following")
+    source = folder / "document.yaml"
+    source.write_text(json.dumps(document), encoding="utf-8")  # which is YAML, and quick
+    regenerate.generate_api(source, folder / "generated" / "tinker_api")
+    return folder / "generated"
 
 
-def test_a_new_operation_can_be_called(contract: dict[str, Any], tmp_path: Path) -> None:
-    """M41: its row checks, sends and reads; its function exists; the rest is as it was."""
-    document = copy.deepcopy(contract)
+def add_operation(document: dict[str, Any]) -> None:
+    """Add one that no code knows: a checkpoint can be renamed."""
     path = next(path for path in document["paths"] if path.endswith("/ttl"))
     shared = dict(document["paths"][path])
     operation = copy.deepcopy(shared.pop("put"))
@@ -142,7 +112,39 @@ def test_a_new_operation_can_be_called(contract: dict[str, Any], tmp_path: Path)
         "additionalProperties": False,
         "examples": [{"name": "last"}],
     }
-    assert check_doc.findings(document) == []
+
+
+def run(generated: Path, code: str) -> Any:
+    """Run a program with the generated package; returns what it printed last."""
+    path = os.pathsep.join([str(generated), str(regenerate.ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_new_field_is_accepted_checked_and_sent(generated: Path) -> None:
+    """M41: for every plain record, and a loss that only the document knows is taken."""
+    out = run(generated, SCRIPT.replace("NAMES", repr(RECORDS)))
+    for name in RECORDS:
+        plain, made, refused = out[name]
+        assert not {"brand_new", "pace"} & plain.keys()
+        assert made == {**plain, "brand_new": 0.5, "pace": "fast"}
+        assert refused[:2] == [
+            f"brand_new must be a number, not {given!r}." for given in ("x", True)
+        ]
+        assert refused[2].startswith(f"{name}: pace ")
+        assert "use one of 'slow', 'fast'" in refused[2]
+    assert all(sent["brand_new"] == 0.5 for sent in out["sent"])
+
+
+def test_a_new_operation_can_be_called(generated: Path) -> None:
+    """M41: its row checks, sends and reads; its function exists; the rest is as it was."""
     code = """
 import json
 import httpx
@@ -172,7 +174,7 @@ rename_checkpoint.sync(
 )
 print(json.dumps([sent.method, sent.path, sent.body, said, seen]))
 """
-    method, where, body, said, seen = run(document, tmp_path, code)
+    method, where, body, said, seen = run(generated, code)
     filled = "/api/v1/training_runs/s:train:0/checkpoints/weights/a/name"
     assert (method, where, body) == ("PUT", filled, {"name": "b", "overwrite": True})
     assert "there is no argument 'nam'; did you mean 'name'?" in said
