@@ -46,14 +46,14 @@ def read_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """
     if path.suffix == ".json":
         try:
-            rows = json.loads(path.read_text(encoding="utf-8"))
+            rows = json.loads(path.read_bytes())
         except ValueError as error:
             raise InvalidInputError(f"{path} is not JSON: {error}.") from None
         if not isinstance(rows, list):
             raise InvalidInputError(f"{path} must hold a list of rows.")
         yield from enumerate(rows, 1)
         return
-    with path.open(encoding="utf-8") as file:
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 try:
@@ -86,38 +86,49 @@ class Counter:
 
     def example(self, number: int, row: Any) -> int:
         """Tokens that forward_backward reads for an example."""
-        count = self._datum(row)
+        count = self._datum(number, row)
         if count is None:
             count = max(0, self._sequence(number, row, with_answer=True) - 1)
         return count if self._most is None else min(count, self._most)
 
     def prompt(self, number: int, row: Any) -> int:
         """Tokens that a sampler reads for a prompt."""
-        count = self._datum(row)
+        count = self._datum(number, row)
         return self._sequence(number, row, with_answer=False) if count is None else count
 
-    def _datum(self, row: Any) -> int | None:
+    def _datum(self, number: int, row: Any) -> int | None:
         given = row.get("model_input") if isinstance(row, Mapping) else None
         if given is None:
             return None
-        chunks = given.get("chunks", []) if isinstance(given, Mapping) else [{"tokens": given}]
-        return sum(
-            len(chunk["tokens"]) if "tokens" in chunk else int(chunk.get("expected_tokens") or 0)
-            for chunk in chunks
-        )
+        try:
+            chunks = given["chunks"] if isinstance(given, Mapping) else [{"tokens": given}]
+            if any(isinstance(chunk.get("tokens"), str) for chunk in chunks):
+                raise TypeError("text")
+            return sum(
+                len(chunk["tokens"])
+                if "tokens" in chunk
+                else int(chunk.get("expected_tokens") or 0)
+                for chunk in chunks
+            )
+        except (TypeError, ValueError, KeyError, AttributeError):
+            raise InvalidInputError(
+                f"Row {number} has a model_input that is neither a list of tokens nor has chunks, "
+                "each with tokens or expected_tokens."
+            ) from None
 
     def _sequence(self, number: int, row: Any, *, with_answer: bool) -> int:
         if isinstance(row, Mapping):
             if isinstance(row.get("tokens"), list):
                 return len(row["tokens"])
-            if isinstance(row.get("messages"), list):
+            messages = row.get("messages")
+            if isinstance(messages, list) and all(isinstance(each, Mapping) for each in messages):
                 options = {"add_generation_prompt": not with_answer}
-                return len(self._tokenizer.apply_chat_template(row["messages"], **options))
+                return len(self._tokenizer.apply_chat_template(messages, **options))
             answer = row.get("completion", row.get("response")) if with_answer else None
             parts = [row.get("prompt", row.get("question", row.get("text"))), answer]
             if with_answer and parts[1] is None and "prompt" in row:
                 parts[0] = None  # half an example is a mistake, not a short one
-            if isinstance(parts[0], str):
+            if isinstance(parts[0], str) and isinstance(parts[1], str | None):
                 first = len(self._tokenizer.encode(parts[0]))
                 more = (
                     self._tokenizer.encode(parts[1], add_special_tokens=False) if parts[1] else []

@@ -126,6 +126,20 @@ def test_rows_of_every_form_are_counted(tmp_path, capsys):
     [
         ([{"x": 1}], [], "Row 1 has no tokens to count"),
         ([{"prompt": "half"}], ["--model", MODEL], "Row 1 has no tokens to count"),
+        ([{"prompt": "a", "completion": 5}], ["--model", MODEL], "Row 1 has no tokens to count"),
+        ([{"messages": [1]}], ["--model", MODEL], "Row 1 has no tokens to count"),
+        *(
+            ([{"tokens": [1, 2]}, {"model_input": odd}], [], "Row 2 has a model_input that is")
+            for odd in (
+                5,
+                "text",
+                {},
+                {"chunks": [5]},
+                {"chunks": [{"tokens": None}]},
+                {"chunks": [{"tokens": "text"}]},
+                {"chunks": [{"expected_tokens": "x"}]},
+            )
+        ),
         ([{"text": "a"}], [], "a tokenizer is needed"),
         ([], [], "has no rows"),
         ([{"tokens": [1, 2]}], ["--rl"], "needs --max-tokens"),
@@ -148,6 +162,8 @@ def test_a_broken_line_is_named(tmp_path, capsys):
     path = tmp_path / "data.jsonl"
     path.write_text('{"tokens": [1, 2]}\n{torn\n')
     assert "line 2 is not JSON" in run(capsys, path)
+    path.write_bytes(b"\xff\xfe\n")
+    assert "line 1 is not JSON" in run(capsys, path)
     assert "there is no file" in run(capsys, tmp_path / "nothing.jsonl")
 
 
