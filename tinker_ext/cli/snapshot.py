@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -73,27 +74,31 @@ class Snapshot:
 
     def add(self, records: Iterable[Mapping[str, Any]]) -> list[int]:
         """Take in lines of the log; return the numbers of the steps among them."""
-        steps = []
+        steps: list[int] = []
         for record in records:
-            self.updated = _number(record.get("time")) or self.updated
-            self.session = record.get("session") or self.session
-            kind = record.get("type")
-            if kind == "session_start":
-                self.ended = None
-            elif kind == "session_end":
-                self.ended = str(record.get("status") or "ended")
-                self.pending.clear()
-                self._totals(record.get("totals"))
-            elif kind == "start":
-                self._start(record)
-            elif kind == "operation":
-                self._operation(record)
-            elif kind == "queue":
-                self._queue(record)
-            elif kind == "step":
-                self._step(record)
-                steps.append(self.step)
+            with suppress(*_ODD):
+                self._add(record, steps)
         return steps
+
+    def _add(self, record: Mapping[str, Any], steps: list[int]) -> None:
+        self.updated = _number(record.get("time")) or self.updated
+        self.session = _text(record.get("session")) or self.session
+        kind = record.get("type")
+        if kind == "session_start":
+            self.ended = None
+        elif kind == "session_end":
+            self.ended = str(record.get("status") or "ended")
+            self.pending.clear()
+            self._totals(record.get("totals"))
+        elif kind == "start":
+            self._start(record)
+        elif kind == "operation":
+            self._operation(record)
+        elif kind == "queue":
+            self._queue(record)
+        elif kind == "step":
+            self._step(record)
+            steps.append(self.step)
 
     def _start(self, record: Mapping[str, Any]) -> None:
         self.pending[record.get("session"), record.get("number")] = Pending(
@@ -116,14 +121,14 @@ class Snapshot:
         what = (record.get("operation"), record.get("target"))
         for item in self.pending.values():
             if (item.operation, item.target) == what:
-                item.state, item.reason = str(record.get("state")), record.get("reason")
+                item.state, item.reason = str(record.get("state")), _text(record.get("reason"))
                 return
         self.pending[record.get("session"), record.get("request_id")] = Pending(
             str(what[0]),
             str(what[1] or ""),
             _number(record.get("time")) or 0.0,
             str(record.get("state")),
-            record.get("reason"),
+            _text(record.get("reason")),
         )
 
     @property
@@ -138,8 +143,8 @@ class Snapshot:
 
     def _step(self, record: Mapping[str, Any]) -> None:
         self.step = int(_number(record.get("step")) or self.step + 1)
-        self.target = record.get("target") or self.target
-        self.model = record.get("model") or self.model
+        self.target = _text(record.get("target")) or self.target
+        self.model = _text(record.get("model")) or self.model
         self.metrics = dict(record.get("metrics") or {})
         # A log of an older version has the sum only.
         per_token = _number(record.get("loss_per_token"))
@@ -171,6 +176,14 @@ class Snapshot:
             if field.name not in hidden
         }
         return values | {"pending": [attrs.asdict(item) for item in self.pending.values()]}
+
+
+_ODD = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+"""What a line raises that is not as it should be; it costs itself only."""
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _number(value: Any) -> float | None:

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tinker_ext.cli.run import run
 from tinker_ext.cli.snapshot import Snapshot
 
@@ -52,6 +54,32 @@ def test_queue_states_belong_to_the_oldest_call():
         ("forward_backward", "full")
     ]
     assert len(shot.pending) == 2
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        step(2, 1.0, metrics=[1]),
+        step(2, 1.0, totals=[[1]]),
+        step(2, 1.0, tokens=7),
+        step(2, 1.0, model={}, target=[1]),
+        step(1e999, 1.0),
+        start({}),
+        start(5, session=[]),
+        end([]),
+        {"type": "queue", "session": {}, "state": {}, "reason": {"a": 1}},
+        {"type": "session_end", "totals": 7},
+        {"type": [], "time": "noon", "session": {"a": 1}},
+    ],
+    ids=str,
+)
+def test_a_line_of_odd_values_costs_itself_only(tmp_path, capsys, odd):
+    """M34: `watch` shows the rest of the log."""
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in (step(1, 4.0), odd, step(3, 2.0))))
+    assert run(["watch", str(path), "--once"]) == 0
+    shown = capsys.readouterr().out
+    assert "Step   3" in shown
 
 
 def test_steps_give_rates_and_totals():
