@@ -12,8 +12,7 @@ from fleet.test_members import Work, member_of
 
 from tinker_ext.errors import BudgetExceededError, ConfigurationError
 from tinker_ext.fleet import Member
-from tinker_ext.fleet.sqlite import FILE
-from tinker_ext.fleet.store import StoreUnreachableError
+from tinker_ext.fleet.engines import FILE, StoreUnreachableError
 from tinker_ext.ledger import Budget, Ledger, Prices, Tokens
 
 PRICES = Prices({"*": {"prefill": 1.0, "sample": 4.0, "train": 2.0}}, "EUR")
@@ -118,12 +117,12 @@ def test_what_a_call_did_not_use_is_free_again(ledgers):
 def test_most_calls_are_checked_without_the_store(ledgers):
     """M49: a block serves many calls."""
     ledger = ledgers(1, Budget(tokens=10**9))[0]
-    takes = []
-    run = ledger._member.store.run
-    ledger._member.store.run = lambda *a: takes.extend(a[:1]) or run(*a)
+    asked = []
+    report = ledger._member.store.report
+    ledger._member.store.report = lambda *a: asked.append(a[1]["asks"]) or report(*a)
     for _ in range(1920):
         ledger.hold(Tokens(sample=10)).settle(Tokens(sample=10))
-    assert takes.count("take") <= 1920 / 64 + 20
+    assert sum(map(bool, asked)) <= 1920 / 64 + 20
 
 
 def test_without_its_store_a_member_uses_its_share_and_no_more(ledgers, monkeypatch):
@@ -136,11 +135,38 @@ def test_without_its_store_a_member_uses_its_share_and_no_more(ledgers, monkeypa
         raise StoreUnreachableError("away")
 
     for ledger in made:
-        monkeypatch.setattr(ledger._member.store, "run", away)
+        monkeypatch.setattr(ledger._member.store, "report", away)
     errors, calls = spend_all(made, Tokens(sample=10))
     assert calls * 10 <= 1000
     assert calls * 10 >= 900
     assert "does not answer" in str(errors[0])
+
+
+def test_the_store_knows_what_was_used_though_calls_and_reports_come_at_once(ledgers):
+    """M49: neither undoes what the other has told."""
+    made = ledgers(2, Budget(tokens=3000))
+    ended = threading.Event()
+
+    def report():
+        while not ended.is_set():
+            for ledger in made:
+                ledger._member.sync()
+
+    thread = threading.Thread(target=report)
+    thread.start()
+    spend_all(made * 2, Tokens(sample=10), used=Tokens(sample=7))
+    ended.set()
+    thread.join()
+    for ledger in made:
+        ledger._member.sync()
+    found = made[0]._member.store.look(made[0]._member.group)
+    for ledger in made:
+        rest = found.spend[ledger._member.id]["tokens"] - ledger.used.total
+        assert 0 <= rest <= 10
+        assert found.spend[ledger._member.id]["sample"] == ledger.used.sample
+    total = sum(each["tokens"] for each in found.spend.values())
+    assert total == pytest.approx(found.state["taken"]["tokens"])
+    assert total <= 3000
 
 
 def test_spend_is_told_again_to_a_store_that_lost_it(ledgers, address):
@@ -149,10 +175,10 @@ def test_spend_is_told_again_to_a_store_that_lost_it(ledgers, address):
     ledger.hold(Tokens(sample=600)).settle(Tokens(sample=600))
     member = ledger._member
     if address.startswith("redis"):
-        member.store._client.flushall()
+        member.store._engine._client.flushall()
     else:
-        with member.store._transaction() as run:
-            run("DELETE FROM fleets")
+        with member.store._engine._transaction(member.store.salt) as execute:
+            execute("DELETE FROM fleets")
     member.sync()
     record = member.store.look(member.group)
     assert record.spend[member.id]["tokens"] >= 600

@@ -152,9 +152,9 @@ def test_no_key_reaches_the_store(service, place):
     sampler.sample(PROMPT, 1, PARAMS).result()
     service._workspace.member.sync()
     if place.startswith("redis"):
-        client = service._workspace.member.store._client
+        client = service._workspace.member.store._engine._client
         kept = "".join(client.keys("*"))
-        for name in client.keys("*}:*"):
+        for name in client.keys("*:group:*"):
             is_text = client.type(name) == "string"
             kept += client.get(name) if is_text else json.dumps(client.hgetall(name))
     else:

@@ -15,7 +15,7 @@ from fleet.redis_server import RedisServer
 
 from tinker_ext.fleet import Member, open_store
 from tinker_ext.fleet import member as member_module
-from tinker_ext.fleet.store import StoreUnreachableError
+from tinker_ext.fleet.engines import StoreUnreachableError
 
 
 class Work:
@@ -122,8 +122,8 @@ def test_a_sample_costs_no_step_in_the_store(place, join):
     work = Work(in_flight=10, queued=20)
     one = join(place, work)
     steps = []
-    run = one.store.run
-    one.store.run = lambda *a: steps.append(1) or run(*a)
+    report = one.store.report
+    one.store.report = lambda *a: steps.append(1) or report(*a)
     began = time.monotonic()
     for _ in range(10_000):
         assert one.value > 10
@@ -229,7 +229,7 @@ def test_refusals_without_a_store_cost_a_permit_each(tmp_path, join, monkeypatch
     def away(*_):
         raise StoreUnreachableError("away")
 
-    monkeypatch.setattr(one.store, "run", away)
+    monkeypatch.setattr(one.store, "report", away)
     wait_for(lambda: one.is_cut_off)
     for _ in range(3):
         one.refused(started=time.monotonic())

@@ -14,9 +14,8 @@ from tinker_ext.cli.screen import counted, plain
 from tinker_ext.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from tinker_ext.fleet.redis import RedisStore
-    from tinker_ext.fleet.sqlite import SqliteStore
-    from tinker_ext.fleet.store import FleetRecord
+    from tinker_ext.fleet.state import FleetRecord
+    from tinker_ext.fleet.store import Store
 
 EXAMPLES = """
 tinker-ext fleet ~/fleet                       # a folder: live until Ctrl-C
@@ -45,7 +44,7 @@ def command(context: click.Context, store: str | None, interval: float, once: bo
             "there is no store", "Name it: tinker-ext fleet FOLDER, or set TINKER_EXT_FLEET."
         )
     from tinker_ext.fleet import open_store
-    from tinker_ext.fleet.store import StoreUnreachableError
+    from tinker_ext.fleet.engines import StoreUnreachableError
 
     opened = open_store(address)
     if "://" not in address and not os.path.isdir(opened.place):
@@ -77,7 +76,7 @@ def command(context: click.Context, store: str | None, interval: float, once: bo
         opened.close()
 
 
-def _look(store: SqliteStore | RedisStore) -> list[dict[str, Any]]:
+def _look(store: Store) -> list[dict[str, Any]]:
     store.open(make=False)
     names = store.groups() if store.salt else []
     return [{"fleet": name, **described(store.look(name))} for name in names]
@@ -85,7 +84,7 @@ def _look(store: SqliteStore | RedisStore) -> list[dict[str, Any]]:
 
 def described(record: FleetRecord) -> dict[str, Any]:
     """A fleet as JSON values, for programs."""
-    from tinker_ext.fleet.steps import KINDS
+    from tinker_ext.fleet.state import KINDS
 
     plan, state, spend = record.plan, record.state, record.spend
     shares = plan.shares if plan else {}

@@ -1,10 +1,9 @@
 """A fleet: processes that share one limit, one back-off, one budget and one view of themselves.
 
 `ServiceClient(fleet=…)` or TINKER_EXT_FLEET names a folder (one machine) or a `redis://` URL.
-Members with the same server and credential form a fleet; nothing here is loaded without it. From
-`member` (one client) a call goes to `ledger` (the budget) and `address` (which store), then to
-`sqlite` or `redis`, which are a `store` and take its `steps`, and to `plan`, which decides who gets
-how much.
+Members with the same server and credential form a fleet; nothing here is loaded without it. A
+`member` (one client, with its `ledger`) reports to the `store`, which takes each report as one step
+of the shared `state` on one of two `engines`; `plan` decides who gets how much.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ import sys
 import weakref
 from typing import TYPE_CHECKING
 
-from tinker_ext.fleet.address import open_store, without_password
 from tinker_ext.fleet.member import Member
-from tinker_ext.fleet.store import FleetRecord
+from tinker_ext.fleet.state import FleetRecord
+from tinker_ext.fleet.store import open_store, without_password
 
 if TYPE_CHECKING:
     from tinker_ext.core.workspace import Workspace

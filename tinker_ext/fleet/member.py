@@ -14,8 +14,8 @@ import secrets
 import socket
 import threading
 import time
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -23,10 +23,11 @@ import attrs
 from tinker_ext import forks
 from tinker_ext._version import __version__
 from tinker_ext.errors import ConfigurationError
-from tinker_ext.fleet.address import open_store
+from tinker_ext.fleet.engines import StoreUnreachableError
 from tinker_ext.fleet.ledger import SharedLedger
 from tinker_ext.fleet.plan import Plan, lease_seconds, plan_seconds, sync_seconds
-from tinker_ext.fleet.store import ONE_VERSION, StoreLostError, StoreUnreachableError
+from tinker_ext.fleet.state import Amounts, FleetRecord
+from tinker_ext.fleet.store import open_store
 from tinker_ext.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -35,14 +36,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tinker_ext")
 
-WARN_SECONDS = 60.0
-QUICK_SECONDS = 0.2
-IDLE_SECONDS = 0.5
+WARN_SECONDS, RATE_SECONDS = 60.0, 2.0
+QUICK_SECONDS, IDLE_SECONDS, AWAY_SECONDS = 0.2, 0.5, 1.0  # between reports; see `_next`
+ASK_SECONDS = 2.0  # that a call waits for a report under way
 LEAVE_SECONDS = 3.0
-LARGEST = 2**53
-"""The largest budget that every store can hold; more than any run uses."""
-CAUTION = 0.75
-"""Part of an equal share that is used while the store is away: members may have come meanwhile."""
+LARGEST = 2**53  # the largest budget that every store can hold; more than any run uses
+CAUTION = 0.75  # part of an equal share, while the store is away: members may have come meanwhile
 
 
 class Member:
@@ -60,7 +59,6 @@ class Member:
     ) -> None:
         self._address, self._pool, self._server, self._run = address, pool, server, run
         self.ledger = SharedLedger(self)
-        self._prices: dict[str, Any] = {}
         self._begin()
         forks.register(self)
 
@@ -74,13 +72,14 @@ class Member:
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
         self._plan, self._members = Plan(), 1
-        self._renewed = self._pause_until = 0.0
         self._cap = self._accepted = self._refused = self._held = 0
         self._less = 0  # permits given up since the store went away, because of refusals
+        self._refusal = -1  # number of the plan in force at a refusal that is not planned for yet
+        self._renewed = self._pause_until = 0.0
         self._new = self._changed = True
         self._down = self._ended = self._resting = False
-        self._refusal, self._warned = -1, float("-inf")
-        self._rate, self._waiting = (0, time.monotonic(), 0.0), ("idle", time.monotonic())
+        self._warned, now = float("-inf"), time.monotonic()
+        self._rate, self._waiting = (0, now, 0.0), ("idle", now)
 
     # -- the life of a member --------------------------------------------------------------
 
@@ -99,9 +98,7 @@ class Member:
         limits = {kind: min(most, LARGEST) for kind, most in limits.items()}
         with self._lock:  # else the reply to an earlier report could take it away again
             self.ledger.limits = {**self.ledger.limits, **limits}
-        if ledger.prices is not None:
-            self.ledger.prices = ledger.prices
-            self._prices = attrs.asdict(ledger.prices)
+            self.ledger.prices = ledger.prices or self.ledger.prices
         self.sync()
         return self.ledger
 
@@ -112,9 +109,9 @@ class Member:
             self._ended = True
             try:
                 if not self.is_cut_off:
-                    self.store.leave(self.group, self._report(None))
-            except (StoreUnreachableError, ConfigurationError):
-                log.debug("the store was away when %s left", self.id)
+                    self.store.report(self.group, self._report(None))
+            except StoreUnreachableError as error:
+                log.debug("%s could not leave: %s", self.id, error)
             finally:
                 self.store.close()
                 self._lock.release()
@@ -140,11 +137,6 @@ class Member:
         if self._new and not self._down:
             _ = self.value
             self.sync()
-
-    def _start(self) -> None:
-        given = weakref.ref(self), self._wake
-        self._thread = threading.Thread(None, _keep_reporting, "fleet", given, daemon=True)
-        self._thread.start()
 
     # -- what the sampler asks; on its loop, without waiting ----------------------------------
 
@@ -182,78 +174,97 @@ class Member:
 
     # -- reporting; on the thread ----------------------------------------------------------
 
-    def sync(self, *, strict: bool = False) -> None:
-        """Report, and take what is granted; go on without the store unless `strict`."""
-        with self._lock:
-            pool = self._pool()
-            if self._ended or pool is None:
-                return
-            try:
-                self._exchange(pool)
-            except (StoreUnreachableError, ConfigurationError) as error:
-                if strict:
-                    raise ConfigurationError(str(error)) from None
-                self._failed(error)
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._keep_reporting, name="fleet", daemon=True)
+        self._thread.start()
 
-    def _exchange(self, pool: SamplePool) -> None:
-        if not self.group or self._down:
-            self._enter()
+    def _keep_reporting(self) -> None:
+        while not self._ended and self._pool() is not None:
+            try:
+                self.sync()
+            except Exception:
+                log.exception("A report to the fleet failed.")
+            wait = self._next()
+            self._wake.wait(max(0.0, wait - QUICK_SECONDS))
+            time.sleep(min(wait, QUICK_SECONDS))
+            self._wake.clear()
+
+    def sync(self, *asks: Amounts, strict: bool = False) -> tuple[int, FleetRecord | None]:
+        """Report, and take what is granted; go on without the store unless `strict`.
+
+        Args:
+            asks: Blocks of the budget, of which the first that there is room for is set aside.
+            strict: Raise a `ConfigurationError` instead.
+
+        Returns:
+            Which block was set aside, or 0, and what the store says, or None.
+        """
+        if not self._lock.acquire(timeout=ASK_SECONDS if asks else -1):
+            self._down = True
+            return 0, None
         try:
-            reply = self.store.report(self.group, self._report(pool))
-        except StoreLostError:
-            self._enter()
-            reply = self.store.report(self.group, self._report(pool))
-        now, plan, state, self._members = reply
+            if (pool := self._pool()) is not None and not self._ended:
+                return self._exchange(pool, asks)
+            self._down = True
+        except (StoreUnreachableError, ConfigurationError) as error:
+            if strict:
+                raise ConfigurationError(str(error)) from None
+            self._failed(error)
+        finally:
+            self._lock.release()
+        return 0, None
+
+    def _exchange(self, pool: SamplePool, asks: Sequence[Amounts]) -> tuple[int, FleetRecord]:
+        told, answer = self._report(pool, asks), None
+        if self.group and not self._down:
+            # Else it may have lost what it held, or another is in its place: it is entered anew.
+            with suppress(StoreUnreachableError):
+                answer = self.store.report(self.group, told)
+        if answer is None:
+            self.group = self.store.enter(*self._server)
+            answer = self.store.report(self.group, told)
+        granted, found = answer
         with self.store.reading():
-            self.ledger.learn(state, self._members)
+            self.ledger.learn(found, [told["has"], *asks][granted])
+        now, plan, self._members = found.now, found.plan or Plan(), max(1, len(found.members))
         if not plan.cut <= self._refusal <= plan.number:
             self._refusal = -1  # a plan was made of it, or it was of a store that is lost
-        self._renewed = time.monotonic()
         if self._down:
             log.info("The store of the fleet answers again; %d members.", self._members)
-        self._plan, self._new, self._down, self._less = plan, False, False, 0
+        self._plan, self._renewed = plan, time.monotonic()
+        self._new, self._down, self._less = False, False, 0
         if self.id in plan.shares:
             self._set(plan.shares[self.id])
         if plan.pause > now + 0.01 and pool.in_flight + pool.queued:
             # On the loop: the first one to ask for the shared pause makes it there.
             server, seconds = pool.server, plan.pause - now
             server.runtime.call(lambda: server.connection.backoff.pause(seconds))
+        return answer
 
-    def _enter(self) -> None:
-        """Find the fleet, and refuse members of another version, which plan by other rules."""
-        self.store.open()
-        group = self.store.group_of(*self._server)
-        for member in self.store.look(group).members:
-            theirs = str(member.get("version"))
-            if theirs.split(".")[:2] != __version__.split(".")[:2]:
-                raise ConfigurationError(
-                    f"The fleet at {self.store.place} is in use by tinker-ext {theirs} "
-                    f"({member['id']}) and this is {__version__}. {ONE_VERSION}"
-                )
-        self.group = group
-
-    def _report(self, pool: SamplePool | None) -> dict[str, Any]:
+    def _report(self, pool: SamplePool | None, asks: Sequence[Amounts] = ()) -> dict[str, Any]:
+        """What the store is told; without a pool it is the last time."""
         return {
+            "id": self.id,
             "new": self._new,
-            "ttl": lease_seconds(self._members),
+            "ttl": lease_seconds(self._members) if pool else 0.0,
             "every": plan_seconds(self._members),
             "urgent": self._refusal >= 0 or self._new,
             "base_url": self._server[0],
             "said": self._said(pool) if pool else {},
-            "prices": self._prices,
+            "asks": asks,
             **self.ledger.told(),
         }
 
     def _said(self, pool: SamplePool) -> dict[str, Any]:
         """What a plan needs to know (`Row`), and what people want to see."""
-        now, demand = time.monotonic(), min(pool.in_flight + pool.queued, self._most(pool))
+        now, demand = time.monotonic(), min(pool.in_flight + pool.queued, _most(pool))
         pause = max(0.0, self._pause_until - now)
         waiting = "permits" if demand > self._cap else "server" if pool.in_flight else "idle"
         waiting = "pause" if pause else waiting
         if waiting != self._waiting[0]:
             self._waiting = (waiting, now)
         count, since, _ = self._rate
-        if now - since >= 2.0:
+        if now - since >= RATE_SECONDS:
             self._rate = (self._accepted, now, (self._accepted - count) / (now - since))
         return {
             **self._who,
@@ -287,13 +298,9 @@ class Member:
             text = "The store of the fleet does not answer (%s); going on with %d permits until it "
             log.warning(text + "does.", error, self._cap)
 
-    def _most(self, pool: SamplePool) -> int:
-        most, dialect = pool.server.config.sample_concurrency, pool.server.dialect
-        return min(most, dialect.config.sample_max_concurrent_requests) if dialect else most
-
     def _set(self, cap: int) -> None:
         if (pool := self._pool()) is not None:
-            before, self._cap = self._cap, min(cap, self._most(pool))
+            before, self._cap = self._cap, min(cap, _most(pool))
             self._changed = self._cap != before
             if self._cap > before and pool.queued:
                 pool.server.runtime.call(pool.limit_changed)
@@ -302,7 +309,7 @@ class Member:
         """Seconds until the next report."""
         pool, usual = self._pool(), sync_seconds(self._members)
         if self._down:
-            usual = 1.0
+            usual = AWAY_SECONDS
         elif pool is None or not pool.in_flight + pool.queued:
             usual, self._resting = max(usual, IDLE_SECONDS), True
         elif self._changed:
@@ -312,19 +319,6 @@ class Member:
         return usual * (0.8 + 0.4 * random.random())
 
 
-def _keep_reporting(reference: weakref.ref[Member], wake: threading.Event) -> None:
-    """Report until the member ends or is forgotten."""
-    wait = 0.0
-    while True:
-        wake.wait(max(0.0, wait - QUICK_SECONDS))
-        time.sleep(min(wait, QUICK_SECONDS))
-        wake.clear()
-        member = reference()
-        if member is None or member._ended:
-            return
-        try:
-            member.sync()
-        except Exception:
-            log.exception("A report to the fleet failed.")
-        wait = member._next()
-        del member
+def _most(pool: SamplePool) -> int:
+    most, dialect = pool.server.config.sample_concurrency, pool.server.dialect
+    return min(most, dialect.config.sample_max_concurrent_requests) if dialect else most

@@ -1,18 +1,11 @@
 """How one limit is divided: the size of the shared window, and how many permits each member gets.
 
 Pure decisions without a store or a clock, so that the simulation runs exactly this code. Whoever
-reports first after a plan has run out makes the next one, for everybody. The window moves through
-these phases:
+reports first after a plan has run out makes the next one, for everybody. The window has phases:
 
-====== ======================================== ===================================================
-phase  meaning                                  ends with
-====== ======================================== ===================================================
-grow   nothing is known: a third more a plan    a refusal → search
-search the limit is near: up in steps that      a refusal → hold
-       double, from a small one
-hold   the limit is known                       time → search; a refusal → search, if it is a tenth
-                                                less now
-====== ======================================== ===================================================
+- `grow`: nothing is known; a third more a plan, until a refusal begins the search;
+- `search`: the limit is near; up in steps that double, from a small one, until a refusal;
+- `hold`: the limit is known; searched for again after a while, or when it is a tenth less.
 
 A refusal says more than "too much": what the server had taken from all members at that moment is
 its limit, so the window goes there instead of being cut by a constant. Reports of that are older
@@ -35,8 +28,7 @@ SETTLE_SECONDS = 1.0
 HOLD_SECONDS = 30.0
 MAX_PLAN_SECONDS = 1.0
 LONGEST_PAUSE = 60.0  # a longer one is told again by who was asked for it
-RECOVERY_SECONDS = 3.0
-"""After the return of a store nobody gets more than it had, until everybody has reported."""
+RECOVERY_SECONDS = 3.0  # after the return of a store, in which nobody gets more than it had
 
 
 def plan_seconds(members: int) -> float:

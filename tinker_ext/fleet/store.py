@@ -1,70 +1,102 @@
-"""`Store`: where the members of a fleet meet; reports to it, and what it says about all of them."""
+"""`Store`: the place at an address where fleets are kept, and what it says about all members."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-import attrs
+import orjson
 
 from tinker_ext._version import __version__
 from tinker_ext.errors import ConfigurationError
-from tinker_ext.fleet.plan import Plan, Row, make_plan
-from tinker_ext.fleet.steps import Amounts, Kept
+from tinker_ext.fleet.engines import Database, Redis, StoreUnreachableError
+from tinker_ext.fleet.state import FleetRecord, kept_in, record_of, report
 
-LAYOUT = 4
-"""Number of what is written into a store; changed when another version could misread it."""
-
-ONE_VERSION = "Run one version in all processes, or give this run a place of its own."
-
-
-class StoreUnreachableError(Exception):
-    """The store did not answer; users of a running client see a warning instead."""
-
-
-class StoreLostError(StoreUnreachableError):
-    """The store is there without what it held, or another is in its place: enter it anew."""
-
-
-class Reply(NamedTuple):
-    """What a member may do until its lease ends."""
-
-    now: float  # time of the store
-    plan: Plan
-    state: Mapping[str, Any]
-    members: int  # all that are alive, or were when the plan was made
-
-
-class FleetRecord(NamedTuple):
-    """Everything a store knows about one server and credential."""
-
-    now: float
-    plan: Plan | None
-    state: Mapping[str, Any]
-    members: tuple[dict[str, Any], ...]  # what those alive said, and when
-    spend: Mapping[str, Amounts]  # what each member, living or not, has used or set aside
+LAYOUT = 5  # of what is written into a store; another when another version could misread it
+SCHEMES = ("redis", "rediss", "unix")
+# Options of a URL that others may see and need; any other may be a secret, or a misspelt one.
+SHOWN = ("db", "ssl_ca_certs", "ssl_cert_reqs", "ssl_check_hostname")
+_ONE_VERSION = "Run one version in all processes, or give this run a place of its own."
 
 
 class Store:
     """A place that all members of a fleet reach; `place` is its address without a password."""
 
-    place: str
-    salt = ""
-    """Known after `open`, which writes it into a store that has lost its own."""
+    def __init__(self, place: str, engine: Database | Redis) -> None:
+        self.place, self._engine = place, engine
+        self.salt = ""
 
-    def run(self, step: str, group: str, given: Mapping[str, Any]) -> Any:
-        """Take one of the `STEPS` at once, or raise `StoreUnreachableError`."""
-        raise NotImplementedError
+    def open(self, *, make: bool = True) -> None:
+        """Check the layout and learn the salt; only `make` writes them into an empty store.
 
-    def read(self, group: str) -> tuple[float, Kept]:
-        """The time, and everything that is kept of a fleet."""
-        raise NotImplementedError
+        Raises:
+            ConfigurationError: The store cannot be used; says why.
+        """
+        mine = {"layout": str(LAYOUT), "salt": self.salt or secrets.token_hex(16)}
+        found = self._engine.open(mine if make else {})
+        layout, self.salt = found.get("layout") or mine["layout"], found.get("salt") or ""
+        if layout != mine["layout"]:
+            age = "an older" if layout.isdigit() and int(layout) < LAYOUT else "a newer"
+            raise ConfigurationError(
+                f"The fleet at {self.place} was written by {age} version of tinker-ext: its layout "
+                f"is {layout}, and version {__version__} uses {LAYOUT}. {_ONE_VERSION}"
+            )
 
-    def close(self) -> None:
-        """End the connections."""
+    def enter(self, base_url: str, fingerprint: str) -> str:
+        """Open the store, and return the name of the fleet of a server and a credential.
+
+        Raises:
+            ConfigurationError: It cannot be used, or is in use by members of another version,
+                which plan by other rules.
+        """
+        self.open()
+        group = self.group_of(base_url, fingerprint)
+        for member in self.look(group).members:
+            theirs = str(member.get("version"))
+            if theirs.split(".")[:2] != __version__.split(".")[:2]:
+                raise ConfigurationError(
+                    f"The fleet at {self.place} is in use by tinker-ext {theirs} "
+                    f"({member['id']}) and this is {__version__}. {_ONE_VERSION}"
+                )
+        return group
+
+    def group_of(self, base_url: str, fingerprint: str) -> str:
+        """The name of a server and a credential (its one-way mark) here; reveals neither."""
+        text = f"{base_url}\0{fingerprint}".encode()
+        return hmac.new(self.salt.encode(), text, hashlib.sha256).hexdigest()[:24]
+
+    def groups(self) -> list[str]:
+        """The names of all fleets here."""
+        return self._engine.groups(self.salt)
+
+    def report(self, group: str, given: Mapping[str, Any]) -> tuple[int, FleetRecord]:
+        """Take the step of a member (`state.report`); what was granted, and what applies now.
+
+        Raises:
+            StoreUnreachableError: The store did not answer, or is another one.
+        """
+
+        def change(now: float, text: str | None) -> tuple[tuple[int, FleetRecord], str]:
+            kept = kept_in(text)
+            granted = report(kept, now, given)
+            return (granted, record_of(kept, now)), orjson.dumps(kept).decode()
+
+        with self.reading():
+            granted, found = self._engine.step(group, self.salt, change)
+            return granted, found
+
+    def look(self, group: str) -> FleetRecord:
+        """Read everything about a fleet."""
+        with self.reading():
+            now, text = self._engine.read(group, self.salt)[:2]
+            return record_of(kept_in(text), now)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -77,54 +109,66 @@ class Store:
                 "uses it, or give another place"
             ) from error
 
-    def report(self, group: str, given: Mapping[str, Any]) -> Reply:
-        """Report, and make the next plan for everybody when it is this member's turn."""
-        with self.reading():
-            now, turn, state = self.run("report", group, given)
-            if turn:
-                found, told = self.look(group), attrs.fields_dict(Row).keys()
-                rows = [Row(**{name: each[name] for name in told}) for each in found.members]
-                made = attrs.asdict(make_plan(found.plan, rows, found.now, turn))
-                settled = {"plan": made, "left": found.state.get("joined", 0) - len(rows)}
-                if self.run("settle", group, {"id": given["id"], **settled}):
-                    state |= settled
-            members = state.get("joined", 0) - state.get("left", 0)
-            return Reply(now, _plan_of(state) or Plan(), state, max(1, members))
-
-    def leave(self, group: str, given: Mapping[str, Any]) -> None:
-        """Report for the last time; a fleet that nobody is left of ends, unless somebody joins."""
-        found = self.look(group)
-        alone = all(each["id"] == given["id"] for each in found.members)
-        last = found.state.get("joined") if alone else None
-        self.run("report", group, {**given, "ttl": 0, "last": last})
-
-    def look(self, group: str) -> FleetRecord:
-        """Read everything."""
-        with self.reading():
-            now, kept = self.read(group)
-            members = tuple(
-                {**row["said"], **row, "id": name}
-                for name, row in sorted(kept["rows"].items())
-                if row["expires"] > now
-            )
-            spend = {name: row["spend"] for name, row in kept["rows"].items()}
-            state = kept["state"]
-            return FleetRecord(now, _plan_of(state), state, members, spend)
-
-    def group_of(self, base_url: str, fingerprint: str) -> str:
-        """The name of a server and a credential (its one-way mark) here; reveals neither."""
-        text = f"{base_url}\0{fingerprint}".encode()
-        return hmac.new(self.salt.encode(), text, hashlib.sha256).hexdigest()[:24]
-
-    def check_layout(self, found: str | None) -> None:
-        """Refuse a store that was written by an older or newer version."""
-        if found not in (None, str(LAYOUT)):
-            age = "an older" if str(found).isdigit() and int(str(found)) < LAYOUT else "a newer"
-            raise ConfigurationError(
-                f"The fleet at {self.place} was written by {age} version of tinker-ext: its layout "
-                f"is {found}, and version {__version__} uses {LAYOUT}. {ONE_VERSION}"
-            )
+    def close(self) -> None:
+        """End the connections."""
+        self._engine.close()
 
 
-def _plan_of(state: Mapping[str, Any]) -> Plan | None:
-    return Plan(**state["plan"]) if "plan" in state else None
+def open_store(address: str) -> Store:
+    """The store that an address means: a folder, or a URL of Redis. Nothing is connected yet.
+
+    Raises:
+        ConfigurationError: The address is neither, or a package is missing.
+    """
+    place = without_password(address)
+    if "://" not in place:
+        return Store(place, Database(Path(place)))
+    if "…" in place or place.partition("://")[0] not in SCHEMES:
+        raise ConfigurationError(
+            f"A fleet cannot live at {place}; give a folder, or redis://HOST:PORT/DB. In a "
+            "password, write # as %23, / as %2F, ? as %3F, @ as %40, [ as %5B and ] as %5D."
+        )
+    return Store(place, Redis(_with_password(address), place))
+
+
+def without_password(address: str) -> str:
+    """The address as it may travel to other processes and be shown.
+
+    Raises:
+        ConfigurationError: It is a folder that cannot be named.
+
+    Example:
+        >>> without_password("redis://user:secret@host:6379/0")
+        'redis://user@host:6379/0'
+    """
+    scheme, is_url = address.partition(":")[0], "://" in address
+    if not is_url and scheme.lower() not in SCHEMES:
+        try:
+            os.fsencode(folder := str(Path(address).expanduser().absolute()))
+        except (RuntimeError, UnicodeError) as error:
+            problem = f"The fleet's folder {address!r} cannot be used: {error}"
+            raise ConfigurationError(problem) from None
+        return folder
+    try:
+        parts = urlsplit(address)
+        rest = parts.path + parts.query + parts.fragment
+    except ValueError:
+        rest = "@"
+    if "@" in rest or not is_url:  # a part of the password may be where it should not
+        return f"{scheme}://…"
+    user = f"{parts.username}@" if parts.username else ""
+    query = urlencode([pair for pair in parse_qsl(parts.query) if pair[0] in SHOWN], safe="/")
+    shown = f"{parts.scheme}://{user}{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return f"{shown}?{query}" if query else shown
+
+
+def _with_password(address: str) -> str:
+    """The address with the password this process knows, for one that came without it."""
+    own, password = os.environ.get("TINKER_EXT_FLEET", ""), os.environ.get("REDISCLI_AUTH")
+    parts = urlsplit(address)
+    if parts.password is None and "://" in own and without_password(own) == address:
+        return own
+    if parts.password is not None or not password:
+        return address
+    user, _, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user}:{quote(password, safe='')}@{host}"))
