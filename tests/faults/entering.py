@@ -435,8 +435,8 @@ DIRECT: dict[str, Callable[[], Any]] = {
     "length": lambda: _of("core.sample_pool", "_text_length")(ModelInput.from_ints([1])),
     "proxy": lambda: _of("_transport.origin", "_check_proxy")("http://a.test", "X"),
     "proxied": lambda: _of("_transport.bridge", "proxy_transport")("http://a.test"),
-    "misses": lambda: _of("core.training_queue", "_misses")(
-        _of("_transport.messages", "Reply")(422, {}, b"{}", 0.0), "x"
+    "misses": lambda: _of("core.training_queue", "_is_about_optimizer")(
+        mock.Mock(operation="load_weights"), 422, b"{}", "missing"
     ),
     "plain": lambda: _of("runlog", "_plain")(1),
     "attribute": lambda: tinker_ext.types.NoSuchType,

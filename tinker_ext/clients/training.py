@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Literal
+from contextvars import ContextVar
+from typing import Any, Literal
 
 import attrs
 from tinker_api import operations as api
+from tinker_api.operations import Operation
 
-from tinker_ext import forks, paths
-from tinker_ext._wire.dialect import Ability
+from tinker_ext import forks, paths, types
+from tinker_ext._wire.dialect import Ability, Dialect, Wire
 from tinker_ext._wire.json_codec import check_json, dumps
 from tinker_ext._wire.payload import Payload, small
 from tinker_ext.batch import custom_loss
+from tinker_ext.batch.checks import check_batch
+from tinker_ext.batch.chunking import NUMBERS_ERA, Limits, split
+from tinker_ext.batch.custom_loss import Backend
+from tinker_ext.batch.merge import merge, trained_positions
 from tinker_ext.clients.arguments import (
     async_form,
     blocking,
-    chained,
     check_metadata,
     check_name,
     check_retry_config,
@@ -31,30 +37,28 @@ from tinker_ext.clients.arguments import (
     record_of,
     submitted,
 )
+from tinker_ext.clients.chunks import (
+    ForwardChunk,
+    LossConfig,
+    encode,
+    filler,
+    has_zstd,
+    roughly_bytes,
+)
 from tinker_ext.clients.losses import LossHandle
 from tinker_ext.clients.sampling import SamplingClient
-from tinker_ext.clients.submission import LossConfig, Submission
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
 from tinker_ext.core.in_flight import PendingOperation, PendingOperations
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.core.server import prepare
-from tinker_ext.core.training_queue import TrainingQueue
+from tinker_ext.core.training_queue import QueuedCall, TrainingQueue
 from tinker_ext.core.workspace import Workspace
-from tinker_ext.errors import FeatureMissingError, InvalidInputError, UnprocessableEntityError
+from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse, SaveWeightsResponse
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.enums import LossFnType, QueueState
 from tinker_ext.types.optimizer import AdamParams, DimuonParams, OptimParams
 from tinker_ext.types.outputs import ForwardBackwardOutput
-
-if TYPE_CHECKING:
-    from tinker_api.models import (
-        GetInfoResponse,
-        LoadWeightsResponse,
-        OptimStepResponse,
-        SaveWeightsExternalResponse,
-    )
-
 
 # Least value of a setting, and the one it must stay below. Checked where a step is taken:
 # AdamParams itself takes any finite number, as users of the official type know it.
@@ -105,14 +109,8 @@ def step_fields(params: OptimParams) -> dict[str, Any]:
     return {"optimizer_params": record_of(params)}
 
 
-def _is_unknown_key(error: UnprocessableEntityError, key: str) -> bool:
-    faults = error.body.get("detail") if isinstance(error.body, dict) else None
-    return isinstance(faults, list) and any(
-        isinstance(fault, dict)
-        and fault.get("type") == "extra_forbidden"
-        and key in (fault.get("loc") or ())
-        for fault in faults
-    )
+_losing: ContextVar[TrainingClient | None] = ContextVar("losing", default=None)
+"""Whose custom loss function runs here."""
 
 
 class TrainingClient(forks.OfThisProcess):
@@ -147,7 +145,10 @@ class TrainingClient(forks.OfThisProcess):
         self._owner = workspace.owner()
         self._model_seq_id = model_seq_id
         self.model_id = model_id
-        self._submission = Submission(workspace, model_id)
+        self.queue = TrainingQueue(workspace.server, model_id, filler(model_id))
+        """The order in which the requests of this client leave."""
+        self.queue.owner = workspace.owner
+        workspace.queues.append(self.queue)
         workspace.server.in_flight.listen(model_id, self)
 
     def __repr__(self) -> str:
@@ -164,26 +165,19 @@ class TrainingClient(forks.OfThisProcess):
         """Number of the model within its session."""
         return self._model_seq_id
 
-    @property
-    def queue(self) -> TrainingQueue:
-        """The order in which the requests of this client leave."""
-        return self._submission.queue
-
     # -- training --------------------------------------------------------------------------
 
     def forward(
         self, data: list[Datum], loss_fn: LossFnType, loss_fn_config: LossConfig | None = None
     ) -> APIFuture[ForwardBackwardOutput]:
         """Compute the loss without gradients; otherwise the same as `forward_backward`."""
-        return self._submission.forward(data, loss_fn, loss_fn_config, forward_only=True)
+        return self._forward(api.FORWARD, data, loss_fn, loss_fn_config)
 
     async def forward_async(
         self, data: list[Datum], loss_fn: LossFnType, loss_fn_config: LossConfig | None = None
     ) -> APIFuture[ForwardBackwardOutput]:
         """Async form of `forward`."""
-        return await self._submission.forward_async(
-            data, loss_fn, loss_fn_config, forward_only=True
-        )
+        return await self._forward_async(api.FORWARD, data, loss_fn, loss_fn_config)
 
     def forward_backward(
         self, data: list[Datum], loss_fn: LossFnType, loss_fn_config: LossConfig | None = None
@@ -198,15 +192,13 @@ class TrainingClient(forks.OfThisProcess):
         Returns:
             Future of the outputs, all chunks combined.
         """
-        return self._submission.forward(data, loss_fn, loss_fn_config, forward_only=False)
+        return self._forward(api.FORWARD_BACKWARD, data, loss_fn, loss_fn_config)
 
     async def forward_backward_async(
         self, data: list[Datum], loss_fn: LossFnType, loss_fn_config: LossConfig | None = None
     ) -> APIFuture[ForwardBackwardOutput]:
         """Async form of `forward_backward`."""
-        return await self._submission.forward_async(
-            data, loss_fn, loss_fn_config, forward_only=False
-        )
+        return await self._forward_async(api.FORWARD_BACKWARD, data, loss_fn, loss_fn_config)
 
     def forward_backward_custom(
         self,
@@ -214,7 +206,7 @@ class TrainingClient(forks.OfThisProcess):
         loss_fn: custom_loss.CustomLossFn | LossHandle,
         *,
         loss_type_input: Literal["logprobs"] | None = None,
-        backend: custom_loss.Backend = "auto",
+        backend: Backend = "auto",
     ) -> APIFuture[ForwardBackwardOutput]:
         """Train with a loss written in Python.
 
@@ -236,7 +228,7 @@ class TrainingClient(forks.OfThisProcess):
         on_server = self._loss_on_server(data, loss_fn)
         if on_server is not None:
             return self.forward_backward(data, "custom", on_server)
-        return self._submission.custom(data, function, backend)
+        return self._custom(data, function, backend)
 
     async def forward_backward_custom_async(
         self,
@@ -244,14 +236,14 @@ class TrainingClient(forks.OfThisProcess):
         loss_fn: custom_loss.CustomLossFn | LossHandle,
         *,
         loss_type_input: Literal["logprobs"] | None = None,
-        backend: custom_loss.Backend = "auto",
+        backend: Backend = "auto",
     ) -> APIFuture[ForwardBackwardOutput]:
         """Async form of `forward_backward_custom`."""
         function = loss_function(loss_fn, loss_type_input, backend)
         on_server = self._loss_on_server(data, loss_fn)
         if on_server is not None:
             return await self.forward_backward_async(data, "custom", on_server)
-        return await self._submission.custom_async(data, function, backend)
+        return await self._custom_async(data, function, backend)
 
     def _loss_on_server(self, data: list[Datum], loss_fn: object) -> LossConfig | None:
         """The settings that name a loss which the server runs; None when it runs on this side."""
@@ -262,7 +254,7 @@ class TrainingClient(forks.OfThisProcess):
 
     def optim_step(
         self, optim_params: OptimParams | None = None, *, adam_params: AdamParams | None = None
-    ) -> APIFuture[OptimStepResponse]:
+    ) -> APIFuture[types.OptimStepResponse]:
         """Update the weights with the gradients gathered so far.
 
         Args:
@@ -274,7 +266,7 @@ class TrainingClient(forks.OfThisProcess):
             Future of the step's metrics.
         """
         params = step_params(optim_params, adam_params)
-        return self._submission.send(api.OPTIM_STEP, **step_fields(params))
+        return self._send(api.OPTIM_STEP, **step_fields(params))
 
     optim_step_async = submitted(optim_step)
 
@@ -300,7 +292,7 @@ class TrainingClient(forks.OfThisProcess):
         """
         check_name(name)
         check_metadata(user_metadata)
-        return self._submission.send(
+        return self._send(
             api.SAVE_WEIGHTS,
             path=name,
             overwrite=overwrite,
@@ -312,7 +304,7 @@ class TrainingClient(forks.OfThisProcess):
 
     def load_state(
         self, path: str, weights_access_token: str | None = None
-    ) -> APIFuture[LoadWeightsResponse]:
+    ) -> APIFuture[types.LoadWeightsResponse]:
         """Load weights saved by `save_state`; the optimizer starts anew.
 
         The hosted service takes this as a client's first request only, so it warns (FutureWarning,
@@ -322,19 +314,19 @@ class TrainingClient(forks.OfThisProcess):
 
     async def load_state_async(
         self, path: str, weights_access_token: str | None = None
-    ) -> APIFuture[LoadWeightsResponse]:
+    ) -> APIFuture[types.LoadWeightsResponse]:
         """Async form of `load_state`."""
         return self._load_late(path, False, weights_access_token)
 
     def load_state_with_optimizer(
         self, path: str, weights_access_token: str | None = None
-    ) -> APIFuture[LoadWeightsResponse]:
+    ) -> APIFuture[types.LoadWeightsResponse]:
         """Load weights and optimizer state saved by `save_state`; warns as `load_state` does."""
         return self._load_late(path, True, weights_access_token)
 
     async def load_state_with_optimizer_async(
         self, path: str, weights_access_token: str | None = None
-    ) -> APIFuture[LoadWeightsResponse]:
+    ) -> APIFuture[types.LoadWeightsResponse]:
         """Async form of `load_state_with_optimizer`."""
         return self._load_late(path, True, weights_access_token)
 
@@ -356,7 +348,7 @@ class TrainingClient(forks.OfThisProcess):
         """
         check_name(name)
         check_metadata(user_metadata)
-        return self._submission.send(
+        return self._send(
             api.SAVE_WEIGHTS_FOR_SAMPLER,
             named_sampler,
             path=name,
@@ -371,7 +363,7 @@ class TrainingClient(forks.OfThisProcess):
         name: str,
         ttl_seconds: int | None = None,
         age_encryption_recipients: list[str] | None = None,
-    ) -> APIFuture[SaveWeightsExternalResponse]:
+    ) -> APIFuture[types.SaveWeightsExternalResponse]:
         """Export weights as files that can be fetched by URL.
 
         Args:
@@ -380,7 +372,7 @@ class TrainingClient(forks.OfThisProcess):
             age_encryption_recipients: Encrypt the files for these age recipients.
         """
         check_name(name)
-        return self._submission.send(
+        return self._send(
             api.SAVE_WEIGHTS_EXTERNAL,
             external_weights,
             path=name,
@@ -448,13 +440,13 @@ class TrainingClient(forks.OfThisProcess):
     # -- look-ups --------------------------------------------------------------------------
 
     @blocking
-    def get_info(self) -> Future[GetInfoResponse]:
+    def get_info(self) -> Future[types.GetInfoResponse]:
         """What the server knows about the model."""
         return self._workspace.submit(self._info())
 
     get_info_async = async_form(get_info)
 
-    async def _info(self) -> GetInfoResponse:
+    async def _info(self) -> types.GetInfoResponse:
         reply = await self._workspace.server.call(api.GET_INFO, model_id=self.model_id)
         data = reply.model_data
         if data is not None and data.tokenizer_id:
@@ -499,9 +491,184 @@ class TrainingClient(forks.OfThisProcess):
 
     # -- how calls leave -------------------------------------------------------------------
 
+    def _reserve(self, op: Operation[Any, Any], data: Sequence[Datum] = ()) -> QueuedCall:
+        """Take a place in the order."""
+        if _losing.get() is self:
+            raise InvalidInputError(
+                "A custom loss function must not call its own training client: the call would "
+                "wait for the loss, and the loss for the call. Compute it before or afterwards."
+            )
+        now, seconds = self._workspace.begin()
+        watchers = self._workspace.watchers
+        watched = watchers.ledger is not None or watchers.observers.each
+        watch = watchers.begin_training(op.name, self.model_id, data) if watched else None
+        try:
+            call = self.queue.reserve(op.name, now, seconds)
+        except BaseException:
+            if watch is not None:
+                watch.drop()
+            raise
+        if watch is not None:
+            watch.follow(call.entry, call.result)
+        return call
+
+    @contextlib.contextmanager
+    def _place(self, op: Operation[Any, Any], data: Sequence[Datum]) -> Iterator[QueuedCall]:
+        """A place in the order; given up if an error comes before it is known what it sends."""
+        call = self._reserve(op, data)
+        try:
+            yield call
+        except BaseException:
+            if call.makers is None:
+                self.queue.drop(call)
+            raise
+
+    def _send(
+        self,
+        op: Operation[Any, Any],
+        convert: Callable[[Any], Any] | None = None,
+        late: Callable[[], Mapping[str, Any]] | None = None,
+        **arguments: Any,
+    ) -> AwaitableConcurrentFuture[Any]:
+        """Send a small body.
+
+        Args:
+            op: Row of the generated table.
+            convert: Turns the result into what the user gets.
+            late: Gives the fields that are known only when the body leaves.
+            **arguments: The other fields by name, without its seq_id.
+        """
+        arguments["model_id"] = self.model_id
+        head = dumps(prepare(op, arguments).body) if late is None else b""
+
+        def make(_: Wire) -> Payload:
+            more = {} if late is None else late()
+            return small(op.name, head or dumps(prepare(op, {**arguments, **more}).body))
+
+        call = self._reserve(op)
+        combine = None if convert is None else (lambda values: convert(values[0]))
+        return AwaitableConcurrentFuture(self.queue.arm(call, [make], combine))
+
+    def _forward(
+        self, op: Operation[Any, Any], data: Sequence[Datum], *loss: Any
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        """Check, split and encode a batch in the caller's thread, and let it leave."""
+        dialect = self._workspace.server.dialect or self._workspace.dialect()
+        check_batch(data, *loss, finite=dialect.wire is Wire.JSON)
+        with self._place(op, data) as call:
+            chunks = self._chunks(dialect, op, data, *loss)
+            for chunk in chunks:
+                chunk(dialect.wire)
+            return self._arm(call, chunks)
+
+    async def _forward_async(
+        self, op: Operation[Any, Any], data: Sequence[Datum], *loss: Any
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        """The same as `_forward`, encoding large batches beside the caller's loop."""
+        known, workspace = self._workspace.server.dialect, self._workspace
+        check_batch(data, *loss, finite=known is not None and known.wire is Wire.JSON)
+        with self._place(op, data) as call:
+            ready = workspace.server.ready
+            dialect = known if known is not None else await workspace.submit(ready())
+            chunks = self._chunks(dialect, op, data, *loss)
+            await workspace.runtime.offload(roughly_bytes(data), encode, chunks, dialect.wire)
+            return self._arm(call, chunks)
+
+    def _chunks(
+        self,
+        dialect: Dialect,
+        op: Operation[Any, Any],
+        data: Sequence[Datum],
+        loss_fn: str,
+        loss_fn_config: LossConfig | None,
+    ) -> list[ForwardChunk]:
+        """Split a batch by the limits of the server, or of the user; nothing is encoded yet."""
+        told, config, limits = dialect.config, self._workspace.server.config, NUMBERS_ERA
+        if Ability.CHUNKS_BY_BYTES in dialect.abilities:
+            limits = Limits(told.fwdbwd_max_chunk_len, told.fwdbwd_max_chunk_bytes_count, "bytes")
+        datums, size = config.chunk_datums or limits.datums, config.chunk_size or limits.size
+        return [
+            ForwardChunk(
+                self.model_id,
+                part,
+                loss_fn,
+                loss_fn_config,
+                op is api.FORWARD,
+                told.proto_compress_fwdbwd and has_zstd(),
+                later=index > 0,
+                sized_images=Ability.UNSIZED_IMAGES not in dialect.abilities,
+            )
+            for index, part in enumerate(split(data, Limits(datums, size, limits.unit)))
+        ]
+
+    def _arm(
+        self,
+        call: QueuedCall,
+        chunks: Sequence[ForwardChunk],
+        evaluation: custom_loss.Evaluation | None = None,
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        """Let chunks leave; their results are joined, without keeping their data."""
+        trained = sum(trained_positions(chunk.data) for chunk in chunks)
+        counts = [len(chunk.data) for chunk in chunks]
+
+        def combine(values: list[Any]) -> ForwardBackwardOutput:
+            whole = merge(values, counts, trained)
+            return whole if evaluation is None else custom_loss.with_custom_loss(whole, evaluation)
+
+        return AwaitableConcurrentFuture(self.queue.arm(call, chunks, combine))
+
+    def _custom(
+        self, data: Sequence[Datum], function: custom_loss.CustomLossFn, backend: Backend
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        """Forward, the user's function, backward; waits in the caller's thread for the first."""
+        check_batch(data, "cross_entropy")
+        # Both places at once, so that nothing comes between the two.
+        with (
+            self._place(api.FORWARD, data) as first,
+            self._place(api.FORWARD_BACKWARD, data) as second,
+        ):
+            forward = self._arm_linear(first, data, self._workspace.dialect()).result()
+            return self._arm_custom(second, data, function, backend, forward)
+
+    async def _custom_async(
+        self, data: Sequence[Datum], function: custom_loss.CustomLossFn, backend: Backend
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        """The same as `_custom`; the user's function runs on the caller's loop."""
+        check_batch(data, "cross_entropy")
+        with (
+            self._place(api.FORWARD, data) as first,
+            self._place(api.FORWARD_BACKWARD, data) as second,
+        ):
+            dialect = await self._workspace.submit(self._workspace.server.ready())
+            forward = await self._arm_linear(first, data, dialect)
+            return self._arm_custom(second, data, function, backend, forward)
+
+    def _arm_linear(
+        self, call: QueuedCall, data: Sequence[Datum], dialect: Dialect
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        reduced = custom_loss.forward_data(data)
+        return self._arm(call, self._chunks(dialect, api.FORWARD, reduced, "cross_entropy", None))
+
+    def _arm_custom(
+        self,
+        call: QueuedCall,
+        data: Sequence[Datum],
+        function: custom_loss.CustomLossFn,
+        backend: Backend,
+        forward: ForwardBackwardOutput,
+    ) -> AwaitableConcurrentFuture[ForwardBackwardOutput]:
+        inside = _losing.set(self)
+        try:
+            evaluation = custom_loss.evaluate(function, data, forward, backend=backend)
+        finally:
+            _losing.reset(inside)
+        linear = custom_loss.backward_data(data, evaluation.gradients)
+        dialect, op = self._workspace.dialect(), api.FORWARD_BACKWARD
+        return self._arm(call, self._chunks(dialect, op, linear, "cross_entropy", None), evaluation)
+
     def _load_late(
         self, path: str, optimizer: bool, weights_access_token: str | None
-    ) -> APIFuture[LoadWeightsResponse]:
+    ) -> APIFuture[types.LoadWeightsResponse]:
         """Load into a client that may be in use, which the hosted service refuses.
 
         SkyRL pull request 2071 tried it there; SDK 0.36.0 warns with the same class.
@@ -518,49 +685,31 @@ class TrainingClient(forks.OfThisProcess):
 
     def _load(
         self, path: str, optimizer: bool, weights_access_token: str | None
-    ) -> APIFuture[LoadWeightsResponse]:
+    ) -> APIFuture[types.LoadWeightsResponse]:
         check_state_path(path)
 
-        def make() -> Payload:
+        def told() -> Mapping[str, Any]:
+            # Required by the second era. Servers without its flags know it (Twinkle), overlook it
+            # and restore the optimizer (SkyRL), or refuse it; so they get it when it is asked for.
             dialect = self._workspace.server.dialect
-            told = dialect is not None and Ability.OPTIMIZER_RESTORE in dialect.abilities
-            arguments = {
-                "model_id": self.model_id,
-                "path": path,
-                "weights_access_token": weights_access_token,
-                # Required by the second era. Servers without its flags know it (Twinkle), overlook
-                # it and restore the optimizer (SkyRL), or refuse it; so they get it when it is
-                # asked for.
-                **({"optimizer": optimizer} if told or optimizer else {}),
-            }
-            return small(api.LOAD_WEIGHTS.name, dumps(prepare(api.LOAD_WEIGHTS, arguments).body))
+            known = dialect is not None and Ability.OPTIMIZER_RESTORE in dialect.abilities
+            return {"optimizer": optimizer} if known or optimizer else {}
 
-        def read(done: Future[LoadWeightsResponse]) -> LoadWeightsResponse:
-            try:
-                return done.result()
-            except UnprocessableEntityError as error:
-                if not _is_unknown_key(error, "optimizer"):
-                    raise
-            base_url = self._workspace.server.base_url
-            missing = FeatureMissingError(Ability.OPTIMIZER_RESTORE, base_url)
-            raise missing.with_context(operation=api.LOAD_WEIGHTS.name)
-
-        loading = self._submission.send_late(api.LOAD_WEIGHTS, make)
-        return AwaitableConcurrentFuture(chained(loading.future(), read)) if optimizer else loading
+        return self._send(
+            api.LOAD_WEIGHTS, late=told, path=path, weights_access_token=weights_access_token
+        )
 
     def _sampler(
         self, retry_config: RetryConfig | None, record_stability_info: bool
     ) -> AwaitableConcurrentFuture[SamplingClient]:
         """Save the weights without a name and make a sampling client of them."""
         check_retry_config(retry_config)
-        workspace, op = self._workspace, api.SAVE_WEIGHTS_FOR_SAMPLER
+        workspace = self._workspace
 
-        def make() -> Payload:
-            number = workspace.session.next_sampling_session_seq_id()
-            arguments = {"model_id": self.model_id, "sampling_session_seq_id": number}
-            return small(op.name, dumps(prepare(op, arguments).body))
+        def numbered() -> Mapping[str, Any]:
+            return {"sampling_session_seq_id": workspace.session.next_sampling_session_seq_id()}
 
-        saved: Any = self._submission.send_late(op, make).future()
+        saved = self._send(api.SAVE_WEIGHTS_FOR_SAMPLER, late=numbered)
 
         async def sampler() -> SamplingClient:
             reply = await saved

@@ -79,6 +79,7 @@ from tinker_ext.errors import (
     APIStatusError,
     ClientClosedError,
     ConflictError,
+    FeatureMissingError,
     RequestFailedError,
     TinkerError,
     UnsafeToRetryError,
@@ -177,17 +178,6 @@ class _Delivery(Attempts):
     """
 
     passing_pages = True
-
-    __slots__ = (
-        "_broken",
-        "_content",
-        "_first",
-        "_queue",
-        "_rendered",
-        "_request",
-        "_unreadable",
-        "request_id",
-    )
 
     def __init__(self, queue: TrainingQueue, request: NumberedRequest) -> None:
         timing = queue.server.connection.timing
@@ -334,7 +324,7 @@ class _Delivery(Attempts):
         """
         queue, request = self._queue, self._request
         known = Ability.OPTIMIZER_RESTORE in queue.dialect.abilities
-        if known or request.operation != api.LOAD_WEIGHTS.name or not _misses(reply, "optimizer"):
+        if known or not _is_about_optimizer(request, reply.status, reply.content, "missing"):
             return None
         queue.server.use_ability(Ability.OPTIMIZER_RESTORE)
         request.payload = request.make(queue.dialect.wire)
@@ -342,13 +332,13 @@ class _Delivery(Attempts):
         return Retry(0.0, "immediate")
 
 
-def _misses(reply: Reply, field: str) -> bool:
-    """Whether a refusal says that a field of the body is missing, in FastAPI's words."""
-    if reply.status not in statuses.BODY_REFUSED:
+def _is_about_optimizer(request: NumberedRequest, status: int, body: Any, fault: str) -> bool:
+    """Whether a load was refused with this fault of its field `optimizer`, in FastAPI's words."""
+    if request.operation != api.LOAD_WEIGHTS.name or status not in statuses.BODY_REFUSED:
         return False
     try:
-        faults = orjson.loads(reply.content)["detail"]
-        return any(fault["type"] == "missing" and field in fault["loc"] for fault in faults)
+        said = orjson.loads(body) if isinstance(body, bytes) else body
+        return any(each["type"] == fault and "optimizer" in each["loc"] for each in said["detail"])
     except (KeyError, TypeError, ValueError):
         return False
 
@@ -356,13 +346,11 @@ def _misses(reply: Reply, field: str) -> bool:
 class TrainingQueue:
     """The order of one training client."""
 
-    def __init__(
-        self, server: Server, model_id: str, filler: MakePayload, *, first_seq_id: int = 1
-    ) -> None:
+    def __init__(self, server: Server, model_id: str, filler: MakePayload) -> None:
         self.model_id = model_id
         self.server = server
         self._filler = filler
-        self._next = first_seq_id
+        self._next = 1
         self._lock = forks.lock()
         self._queue: deque[QueuedCall] = deque()
         self._driver: asyncio.Task[Any] | None = None
@@ -527,9 +515,8 @@ class TrainingQueue:
         try:
             while (call := self._front()) is not None:
                 if call.makers is None:
-                    self._woken.clear()
-                    if call.makers is None and not call.result.done():
-                        await self._woken.wait()
+                    self._woken.clear()  # whoever arms or drops it calls `_wake` afterwards
+                    await self._woken.wait()
                     continue
                 leaving = (self._queue.popleft(),)
                 behind = self._unsettled or self._holes or self._untold
@@ -622,15 +609,16 @@ class TrainingQueue:
             case = "has number" if lost else "refused late"
             if request.reached and not request.took:
                 case = "may have number"
-            self._fail(call, _unsafe(case, request, error) if request.accepted else error)
+            shown = _unsafe(case, request, error) if request.accepted else error
+            call.error = call.error or shown
             return
         except TinkerError as error:
             if request.accepted and _hides_effect(error):
                 error.hint = "Look at the run before you submit it again."
-            self._fail(call, error)
+            call.error = call.error or error
             return
         except Exception as error:
-            self._fail(call, error)
+            call.error = call.error or error
             raise
         finally:
             request.polling = False
@@ -746,12 +734,8 @@ class TrainingQueue:
 
     # -- a part that failed ----------------------------------------------------------------
 
-    def _fail(self, call: QueuedCall, error: BaseException) -> None:
-        """End a call with the error of one part, once it is known what became of the others."""
-        if call.error is None:
-            call.error = error
-
     def _tell_parts(self, call: QueuedCall) -> None:
+        """End a call with the error of one part, once it is known what became of the others."""
         if call.error is None or call.result.done() or call.filling:
             return
         if any(not request.answered.done() for request in call.requests):
@@ -815,9 +799,9 @@ class TrainingQueue:
         try:
             if request.payload is None:
                 request.payload = request.make(self.dialect.wire)
+            if not self._bytes.try_acquire(request.payload.size):
+                await self._bytes.acquire(request.payload.size)
             size = request.payload.size
-            if not self._bytes.try_acquire(size):
-                await self._bytes.acquire(size)
             request_id, elapsed = await self._deliver(request)
         except asyncio.CancelledError:
             raise
@@ -978,8 +962,7 @@ class TrainingQueue:
             return error  # the server has it, in all likelihood, and cannot say so
         if not self._is_lost(request, error):
             self._give_back(request)
-            op = OPERATIONS[request.operation]
-            return self._with_wire_hint(request, self.server.missing(op, error) or error)
+            return self._refusal(request, error)
         if self.dialect.resends and isinstance(error, TinkerError):
             self._unsettled.append(request)
             page = isinstance(error, APIError) and is_page(error.body)
@@ -1007,28 +990,33 @@ class TrainingQueue:
         self._conflicting = request.seq_id
         return again and self.dialect.seq is Seq.UNKNOWN
 
-    def _with_wire_hint(self, request: NumberedRequest, error: BaseException) -> BaseException:
-        """Say that a server takes neither wire, or name the extra that is missing for one."""
-        if request.refusals is not None and isinstance(error, APIStatusError):
+    def _refusal(self, request: NumberedRequest, error: BaseException) -> BaseException:
+        """The error to show for a refused request, with what the refusal says about the server."""
+        missing = self.server.missing(OPERATIONS[request.operation], error)
+        if missing is not None or not isinstance(error, APIStatusError):
+            return missing or error
+        server, status = self.server, error.status_code
+        if request.refusals is not None:
             first, second = request.refusals
+            error.hint = (
+                f"{server.base_url} refused this body in both wires, protobuf and JSON "
+                f"(HTTP {first}, then HTTP {second}). If its words are not about your data, it "
+                "speaks neither; `tinker-ext doctor` finds out."
+            )
             if {first, second} <= statuses.UNREAD:
                 error.hint = (
-                    f"{self.server.base_url} takes training bodies in neither wire, protobuf or "
-                    "JSON; check that it is a training server."
+                    f"{server.base_url} takes training bodies in neither wire, protobuf or JSON; "
+                    "check that it is a training server."
                 )
-            else:
-                error.hint = (
-                    f"{self.server.base_url} refused this body in both wires, protobuf and JSON "
-                    f"(HTTP {first}, then HTTP {second}). If its words are not about your data, it "
-                    "speaks neither; `tinker-ext doctor` finds out."
-                )
+        elif _is_about_optimizer(request, status, error.body, "extra_forbidden"):
+            lacking = FeatureMissingError(Ability.OPTIMIZER_RESTORE, server.base_url)
+            return lacking.with_context(operation=request.operation)
         elif (
-            isinstance(error, APIStatusError)
-            and error.status_code in statuses.BODY_REFUSED
+            status in statuses.BODY_REFUSED
             and self.dialect.wire is Wire.JSON
-            and not self.server.wire_confirmed
+            and not server.wire_confirmed
             and not has_protobuf()
-            and (error.status_code == 415 or "json" in str(error.body).lower())
+            and (status == 415 or "json" in str(error.body).lower())
         ):
             error.hint = (
                 "This server may take protobuf bodies only, and protobuf is not installed; "

@@ -93,7 +93,7 @@ def test_a_refused_number_with_others_behind_it_is_filled():
             futures = [await training.optim_step_async(adam()) for _ in range(4)]
             ends = await asyncio.gather(*futures, return_exceptions=True)
             fillers = [body for op, body, _ in stub.requests if op == "forward"]
-            return ends, fillers, training._submission.queue.next_seq_id
+            return ends, fillers, training.queue.next_seq_id
 
     ends, fillers, following = run(scenario)
     assert [isinstance(end, APIStatusError) for end in ends] == [False, True, False, False]
