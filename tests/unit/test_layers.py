@@ -5,6 +5,7 @@ import functools
 import graphlib
 import re
 import subprocess
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -285,3 +286,11 @@ def test_the_page_draws_the_layers_that_are_there():
     height = {name: number for number, row in enumerate(rows) for name in row}
     order = [height[layer] for layer in LAYERS]
     assert order == sorted(order), "drawn in another order than imports point"
+
+
+def test_the_page_draws_the_training_queue_as_its_module_does():
+    """M19: one picture of what can become of a request; the page and the code show the same."""
+    page = (ROOT / "docs" / "architecture.md").read_text().partition("## The training queue")[2]
+    drawn = page.partition("```text\n")[2].partition("```")[0]
+    module = ast.get_docstring(parsed(PACKAGE / "core" / "training_queue.py")) or ""
+    assert textwrap.indent(drawn, "    ").rstrip() in module
