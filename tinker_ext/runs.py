@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -11,14 +10,14 @@ from typing import Any, Final, Self
 
 from tinker_ext.batch.checks import check_count
 from tinker_ext.clients import endings, models
-from tinker_ext.clients.arguments import record_of
+from tinker_ext.clients.arguments import lora_config
 from tinker_ext.clients.models import NewModel, Resumption
 from tinker_ext.clients.service import ServiceClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.core.future import AwaitableConcurrentFuture
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.journal import Journal, JournalError
-from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
+from tinker_ext.types.optimizer import OptimizerConfig
 
 __all__ = ["Journal", "JournalError", "Resumption", "Run"]
 
@@ -100,24 +99,16 @@ class Run:
             )
         if save_every is not None:
             check_count("save_every", save_every, least=1)
-        self._settings: dict[str, Any] = {
-            "base_model": base_model,
-            "rank": rank,
-            "seed": seed,
-            "train_mlp": train_mlp,
-            "train_attn": train_attn,
-            "train_unembed": train_unembed,
-        }
-        self._optimizer = optimizer
-        self._user_metadata = user_metadata
+        lora = lora_config(rank, seed, train_mlp, train_attn, train_unembed)
+        self._model = NewModel(base_model, lora, user_metadata, optimizer)
         self._save_every = save_every
         self._reattach = reattach
         self.journal = Journal(journal, repair=repair)
         try:
-            # A seed that was chosen by an earlier process is as good as any.
-            chosen = {"seed"} if seed is None else set()
-            given = {k: v for k, v in self._settings.items() if k not in chosen}
-            self.journal.check({**given, "optimizer": _family(optimizer)})
+            plan = self._model.plan()
+            if seed is None:
+                del plan["seed"]  # one that was chosen by an earlier process is as good as any
+            self.journal.check(plan)
             self._owned = service is None
             self.service = service or ServiceClient(journal=self.journal, **service_options)
             if service is not None:
@@ -240,18 +231,14 @@ class Run:
 
     async def _open(self) -> TrainingClient:
         workspace = self.service.holder
-        resumed = await models.resume(workspace, self._reattach, self._user_metadata)
+        resumed = await models.resume(workspace, self._reattach, self._model.user_metadata)
         if resumed is not None:
             self.how = resumed.how
             self.notes = dict(resumed.notes)
             await self._finish_save(resumed.training)
             return resumed.training
         self.how = "started"
-        settings = dict(self._settings)
-        base_model = settings.pop("base_model")
-        lora = LoraConfig(**settings)
-        model = NewModel(base_model, lora, self._user_metadata, self._optimizer)
-        return await models.create(workspace, model)
+        return await models.create(workspace, self._model)
 
     async def _complete(self) -> None:
         """Wait for the calls of the step under way and record that it is complete."""
@@ -374,8 +361,3 @@ class Run:
         self, exc_type: object, exc_value: BaseException | None, traceback: object
     ) -> None:
         await self.close_async(endings.status_of(exc_value))
-
-
-def _family(optimizer: OptimizerConfig | None) -> Any:
-    """An optimizer family as it is after being recorded and read again."""
-    return None if optimizer is None else json.loads(json.dumps(record_of(optimizer)))

@@ -52,6 +52,14 @@ class NewModel:
     user_metadata: Mapping[str, Any] | None = None
     optimizer: OptimizerConfig | None = None
 
+    def plan(self) -> dict[str, Any]:
+        """How the model is made, in the JSON that a journal gives back."""
+        family = None if self.optimizer is None else record_of(self.optimizer)
+        adapter = {name: getattr(self.lora, name) for name in _ADAPTER}
+        plan = {"base_model": self.base_model, **adapter, "optimizer": family}
+        written: dict[str, Any] = json.loads(json.dumps(plan))
+        return written
+
 
 @attrs.frozen
 class SavedState:
@@ -218,19 +226,12 @@ def _planned(workspace: Workspace, model: NewModel) -> NewModel:
     journal = _free_journal(workspace)
     if journal is None:
         return model
-    lora = model.lora
-    if lora.seed is None:
+    if model.lora.seed is None:
         known = (journal.state.plan or {}).get("seed")
         seed = random.SystemRandom().getrandbits(31) if known is None else int(known)
-        lora = attrs.evolve(lora, seed=seed)
-    journal.plan(
-        {
-            "base_model": model.base_model,
-            **{name: getattr(lora, name) for name in _ADAPTER},
-            "optimizer": None if model.optimizer is None else record_of(model.optimizer),
-        }
-    )
-    return attrs.evolve(model, lora=lora)
+        model = attrs.evolve(model, lora=attrs.evolve(model.lora, seed=seed))
+    journal.plan(model.plan())
+    return model
 
 
 def _free_journal(workspace: Workspace) -> Journal | None:

@@ -13,10 +13,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+import attrs
 from tinker_api import operations as api
 from tinker_api.operations import Operation
 
-from tinker_ext import forks, paths
+from tinker_ext import forks, paths, types
 from tinker_ext._transport.events import Callback, EventCallback, LoggingObserver
 from tinker_ext._wire.dialect import Ability, Dialect
 from tinker_ext._wire.json_codec import check_json
@@ -51,8 +52,6 @@ from tinker_ext.errors import ConfigurationError, InvalidInputError
 from tinker_ext.types.optimizer import OptimizerConfig
 
 if TYPE_CHECKING:
-    from tinker_api.models import GetServerCapabilitiesResponse
-
     from tinker_ext.journal import Journal
     from tinker_ext.runlog import Budget, Ledger, Prices, RunLog
 
@@ -307,7 +306,7 @@ class ServiceClient(forks.OfThisProcess):
         return self._workspace.session.session_id
 
     @blocking
-    def get_server_capabilities(self) -> Future[GetServerCapabilitiesResponse]:
+    def get_server_capabilities(self) -> Future[types.GetServerCapabilitiesResponse]:
         """The models the server offers."""
         return self._workspace.submit(self._workspace.call(api.GET_SERVER_CAPABILITIES, {}))
 
@@ -422,7 +421,9 @@ class ServiceClient(forks.OfThisProcess):
             weights_access_token: Token for weights of somebody else.
             optimizer: Optimizer family; that of the saved run by default.
         """
-        return self._from_state(path, base_model, user_metadata, weights_access_token, optimizer)
+        token = weights_access_token
+        state = SavedState(path, base_model, user_metadata, token, optimizer, with_optimizer=False)
+        return self._from_state(state)
 
     create_training_client_from_state_async = async_form(create_training_client_from_state)
 
@@ -435,34 +436,24 @@ class ServiceClient(forks.OfThisProcess):
         weights_access_token: str | None = None,
     ) -> Future[TrainingClient]:
         """Continue from a saved state, its optimizer included."""
-        token = weights_access_token
-        return self._from_state(path, base_model, user_metadata, token, None, True)
+        return self._from_state(SavedState(path, base_model, user_metadata, weights_access_token))
 
     create_training_client_from_state_with_optimizer_async = async_form(
         create_training_client_from_state_with_optimizer
     )
 
-    def _from_state(
-        self,
-        path: str,
-        base_model: str | None,
-        user_metadata: dict[str, str] | None,
-        weights_access_token: str | None,
-        optimizer: OptimizerConfig | None,
-        with_optimizer: bool = False,
-    ) -> Future[TrainingClient]:
-        check_state_path(path)
-        second: object = base_model
+    def _from_state(self, state: SavedState) -> Future[TrainingClient]:
+        check_state_path(state.path)
+        second: object = state.base_model
         if isinstance(second, dict):
             # The second argument was the metadata in the first era.
-            base_model, user_metadata = None, user_metadata or second
-        if base_model is not None:
-            check_base_model(base_model)
-        check_metadata(user_metadata)
-        check_optimizer(optimizer)
-        check_access_token(weights_access_token)
-        token = weights_access_token
-        state = SavedState(path, base_model, user_metadata, token, optimizer, with_optimizer)
+            metadata = state.user_metadata or second
+            state = attrs.evolve(state, base_model=None, user_metadata=metadata)
+        if state.base_model is not None:
+            check_base_model(state.base_model)
+        check_metadata(state.user_metadata)
+        check_optimizer(state.optimizer)
+        check_access_token(state.weights_access_token)
         return self._workspace.submit(models.load(self._workspace, state))
 
     @blocking
