@@ -50,7 +50,7 @@ def test_the_server_numbers_the_copies(batched):
             assert app.log.violations == []
             assert len(app.log.requests("join_sampling_session")) == 3
             assert bool(app.log.requests("retrieve_futures")) is batched
-            return [each._numbers.clone_id for each in (original, *copies)]
+            return [each._clone_id for each in (original, *copies)]
 
     assert run(scenario) == [0, 1, 2, 3]
 
@@ -89,7 +89,7 @@ def test_without_a_number_from_the_server_a_random_one_does(flags, asked):
             other = copy_of(await service.create_sampling_client_async(base_model="m"))
             await other.sample_async(PROMPT, 1, PARAMS)
             assert stub.counts["join_sampling_session"] == asked
-            return other._numbers.clone_id, numbers(stub)
+            return other._clone_id, numbers(stub)
 
     clone, seen = run(scenario)
     assert 1 <= clone <= CLONE_STEP
@@ -150,7 +150,7 @@ def test_copies_from_pickles_and_handles_join_and_keep_their_settings():
                 for each in (original, unpickled, handled)
             ]
             assert len({tuple(reply.sequences[0].tokens) for reply in tokens}) == 1
-            assert [unpickled._numbers.clone_id, handled._numbers.clone_id] == [1, 2]
+            assert [unpickled._clone_id, handled._clone_id] == [1, 2]
             assert unpickled._retry_config == config
             assert handled._retry_config == RetryConfig(max_connections=3)
             assert unpickled._workspace.session._heartbeat is not None

@@ -176,7 +176,7 @@ def test_several_servers_and_keys_at_once():
 
 def _sample_in_worker(sampler):
     reply = sampler.sample(PROMPT, 1, SamplingParams(max_tokens=3, seed=4)).result(300)
-    return reply.sequences[0].tokens, sampler._numbers.clone_id
+    return reply.sequences[0].tokens, sampler._clone_id
 
 
 def test_a_pickled_client_works_in_a_process_pool(port, monkeypatch):

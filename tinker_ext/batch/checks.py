@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from tinker_ext.types.datum import Datum
 from tinker_ext.types.enums import LOSS_FN_TYPES
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.tensor_data import TensorData
+
+if TYPE_CHECKING:
+    from tinker_ext._wire.json_codec import SampleOptions
 
 _RL = ("target_tokens", "logprobs", "advantages")
 
@@ -50,7 +53,8 @@ _PER_POSITION = frozenset(tensors.LIST_DTYPES)
 _UINT64 = np.dtype(np.uint64)  # made once: numpy takes longer to find it than to look for an id
 _LARGEST_TOKEN = np.iinfo(np.int32).max  # tokens are int32 on the protobuf wire
 _LARGEST_COUNT = np.iinfo(np.int64).max
-_NOT_ASKED = 0  # the default of every number of logprobs
+_COUNTS = ("topk_prompt_logprobs", "topk_sample_logprobs", "prompt_alt_tokens_k")
+_NOT_ASKED = 0  # the default of each
 
 
 def check_batch(
@@ -59,7 +63,6 @@ def check_batch(
     loss_fn_config: Mapping[str, float | str] | None = None,
     *,
     finite: bool = False,
-    vocab_size: int | None = None,
 ) -> None:
     """Check the arguments of forward and forward_backward.
 
@@ -70,7 +73,6 @@ def check_batch(
         loss_fn: Name of the loss.
         loss_fn_config: Its settings.
         finite: Also refuse infinities, which JSON cannot carry. NaN is always refused.
-        vocab_size: Refuse token ids from here on, when the size is known.
 
     Raises:
         InvalidInputError: Says which datum and which input is wrong.
@@ -93,7 +95,7 @@ def check_batch(
                 f"data[{index}]: {loss_fn} needs {', '.join(missing)} in loss_fn_inputs; "
                 f"given: {', '.join(sorted(datum.loss_fn_inputs)) or 'nothing'}."
             )
-        _check_datum(index, datum, finite, vocab_size)
+        _check_datum(index, datum, finite)
 
 
 def _check_unlisted(loss_fn: object) -> None:
@@ -150,11 +152,10 @@ def _check_config(loss_fn: str, config: Mapping[str, float | str]) -> None:
             raise InvalidInputError(f"loss_fn_config[{name!r}] is {value}; it must be finite.")
 
 
-def _check_datum(index: int, datum: Datum, finite: bool, vocab_size: int | None) -> None:
+def _check_datum(index: int, datum: Datum, finite: bool) -> None:
     # Runs for every datum of every batch: names are put into words only for an error.
     inputs = datum.loss_fn_inputs
-    where = "data[{}].model_input"
-    length = check_tokens(where, datum.model_input, index, vocab_size=vocab_size)
+    length = check_tokens("data[{}].model_input", datum.model_input, index)
     if length == 0:
         raise InvalidInputError(f"data[{index}].model_input is empty; there is nothing to train.")
     for name, value in inputs.items():
@@ -167,7 +168,7 @@ def _check_datum(index: int, datum: Datum, finite: bool, vocab_size: int | None)
         _check_tensor(index, name, value, length, finite)
     targets, weights = inputs.get("target_tokens"), inputs.get("weights")
     if targets is not None:
-        _check_targets(index, targets, inputs, vocab_size)
+        _check_targets(index, targets, inputs)
         if weights is None or (
             targets.array.shape == weights.array.shape and targets.crow is weights.crow is None
         ):
@@ -207,17 +208,16 @@ def _place(index: int, name: str) -> str:
     return f"data[{index}].loss_fn_inputs[{name!r}]"
 
 
-def _check_targets(
-    index: int, targets: TensorData, inputs: Mapping[str, TensorData], vocab_size: int | None
-) -> None:
+def _check_targets(index: int, targets: TensorData, inputs: Mapping[str, TensorData]) -> None:
     values = targets.array
     if targets.dtype != "int64":
         raise InvalidInputError(f"data[{index}]: target_tokens must be int64, not {targets.dtype}.")
-    limit = _LARGEST_TOKEN if vocab_size is None else vocab_size - 1
-    if _within(values, limit):
+    if _is_within(values):
         return
-    if values.max() > limit:
-        raise InvalidInputError(f"data[{index}]: target token {values.max()} is above {limit}.")
+    if values.max() > _LARGEST_TOKEN:
+        raise InvalidInputError(
+            f"data[{index}]: target token {values.max()} is above {_LARGEST_TOKEN}."
+        )
     # A negative id is padding where its weight is 0; two-dimensional targets pad with it too.
     if values.ndim != 1 or values.min() >= 0:
         return
@@ -233,24 +233,21 @@ def _check_targets(
         )
 
 
-def _within(values: npt.NDArray[Any], limit: int) -> bool:
-    """Whether all ids lie in 0 … limit; read without a sign, a negative one is a large one."""
+def _is_within(values: npt.NDArray[Any]) -> bool:
+    """Whether the wire carries all ids; read without a sign, a negative one is a large one."""
     if values.dtype.kind == "i":
         values = values.view(_UINT64)
     # Its place, and from there a Python number: a quarter of the time of numpy's maximum.
-    return not values.size or values.item(values.argmax()) <= limit
+    return not values.size or values.item(values.argmax()) <= _LARGEST_TOKEN
 
 
-def check_tokens(
-    where: str, model_input: ModelInput, *details: int, vocab_size: int | None = None
-) -> int | None:
-    """Check that every text token is an id the wire can carry (and the model knows).
+def check_tokens(where: str, model_input: ModelInput, *details: int) -> int | None:
+    """Check that every text token is an id the wire can carry.
 
     Args:
         where: How to call the input in an error.
         model_input: The input.
         *details: Numbers for the braces in `where`.
-        vocab_size: Refuse ids from here on, when the size is known.
 
     Returns:
         Number of positions; None with an image whose length only the server knows.
@@ -258,34 +255,22 @@ def check_tokens(
     Raises:
         InvalidInputError: Names the first bad token.
     """
-    limit = _LARGEST_TOKEN if vocab_size is None else vocab_size - 1
     length: int | None = 0
     for chunk in model_input.chunks:
         try:
             length = None if length is None else length + chunk.length
         except InvalidInputError:
             length = None
-        if not isinstance(chunk, EncodedTextChunk) or (vocab_size is None and chunk.is_small):
+        if not isinstance(chunk, EncodedTextChunk) or chunk.is_small:
             continue
-        if not _within(chunk.ids, limit):
+        if not _is_within(chunk.ids):
             low, high = int(chunk.ids.min()), int(chunk.ids.max())
-            bad = low if low < 0 else high
-            name = where.format(*details)
-            raise InvalidInputError(f"{name}: token {bad} is outside 0 … {limit}.")
+            bad, name = low if low < 0 else high, where.format(*details)
+            raise InvalidInputError(f"{name}: token {bad} is outside 0 … {_LARGEST_TOKEN}.")
     return length
 
 
-def check_sample(
-    prompt: ModelInput,
-    num_samples: int,
-    *,
-    include_prompt_logprobs: bool | None = None,
-    topk_prompt_logprobs: int = 0,
-    topk_sample_logprobs: int = 0,
-    target_prompt_logprobs: TensorData | None = None,
-    prompt_alt_tokens_k: int = 0,
-    prompt_logprobs_last_n: int | None = None,
-) -> None:
+def check_sample(prompt: ModelInput, num_samples: int, options: SampleOptions) -> None:
     """Check the arguments of sample.
 
     Called for every one of very many samples: each check costs the same for any prompt, but for
@@ -303,15 +288,14 @@ def check_sample(
     if length == 0:
         raise InvalidInputError("prompt is empty; pass at least one token.")
     check_count("num_samples", num_samples, least=1)
-    if not topk_prompt_logprobs is topk_sample_logprobs is prompt_alt_tokens_k is _NOT_ASKED:
-        check_count("topk_prompt_logprobs", topk_prompt_logprobs)
-        check_count("topk_sample_logprobs", topk_sample_logprobs)
-        check_count("prompt_alt_tokens_k", prompt_alt_tokens_k)
-    if target_prompt_logprobs is not None:
-        _check_target_rows(target_prompt_logprobs, length)
-    if prompt_logprobs_last_n is not None:
-        check_count("prompt_logprobs_last_n", prompt_logprobs_last_n, least=1)
-        if not include_prompt_logprobs:
+    for name in _COUNTS:
+        if (count := getattr(options, name)) is not _NOT_ASKED:
+            check_count(name, count)
+    if options.target_prompt_logprobs is not None:
+        _check_target_rows(options.target_prompt_logprobs, length)
+    if options.prompt_logprobs_last_n is not None:
+        check_count("prompt_logprobs_last_n", options.prompt_logprobs_last_n, least=1)
+        if not options.prompt_logprobs:
             raise InvalidInputError("prompt_logprobs_last_n needs include_prompt_logprobs=True.")
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
+import operator
 import random
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
+import attrs
 from tinker_api import operations as api
 
 from tinker_ext import forks, paths
@@ -49,44 +53,6 @@ def new_clone_id() -> int:
     return random.SystemRandom().randint(1, CLONE_STEP)
 
 
-class Numbers:
-    """Request numbers of one client.
-
-    Args:
-        clone_id: Number of the copy; 0 is the original.
-    """
-
-    def __init__(self, clone_id: int = 0) -> None:
-        self.renumber(clone_id)
-
-    def renumber(self, clone_id: int) -> None:
-        """Start over in the range of another copy."""
-        self.clone_id = clone_id
-        self._numbers = itertools.count(clone_id * CLONE_STEP)
-
-    def __call__(self) -> int:
-        """The next number; from any thread."""
-        return next(self._numbers)
-
-
-async def join(workspace: Workspace, sampling_session_id: str) -> int | None:
-    """Ask the server for the number of a new copy.
-
-    Returns:
-        The number; None where the server gives none, so that a random one must do.
-    """
-    dialect = await workspace.server.ready()
-    if not dialect.config.sample_join_sampling_session:
-        return None
-    try:
-        reply = await workspace.server.call(
-            api.JOIN_SAMPLING_SESSION, sampling_session_id=sampling_session_id
-        )
-    except (FeatureMissingError, NotFoundError):
-        return None
-    return int(reply.client_counter)
-
-
 class _NotGiven(int):
     """Equal to False, as the default of the official client, and told apart from it."""
 
@@ -99,6 +65,7 @@ class _NotGiven(int):
 NOT_GIVEN: Any = _NotGiven(0)
 
 _SCORE = SamplingParams(max_tokens=1)
+_NOTHING = attrs.astuple(PLAIN)
 
 
 class SamplingClient:
@@ -140,10 +107,12 @@ class SamplingClient:
         self._record_stability_info = record_stability_info
         self.model_path = model_path
         self.base_model = base_model
-        self._numbers = Numbers(clone_id if clone_id is not None else new_clone_id() * shadow)
+        self._clone_id = clone_id if clone_id is not None else new_clone_id() * shadow
+        """Number of the copy; 0 is the original."""
         self._source = self._make_source()
         if shadow and sampling_session_id is not None:
-            self._source.prepare = Shared(lambda: self._settle_in(clone_id is None)).get
+            settle_in = functools.partial(self._settle_in, sampling_session_id, clone_id is None)
+            self._source.prepare = Shared(settle_in).get
         model = base_model or workspace.watchers.model_of(model_path or "")
         workspace.watchers.name_model(self._source.key, model)
         workspace.server.in_flight.listen(self._source.key, self)
@@ -169,33 +138,36 @@ class SamplingClient:
             address = _address(self.model_path, self.base_model)
             return Source(next(iter(address.values())), address, None, retry)
         address = {"sampling_session_id": session_id}
-        return Source(session_id, address, self._numbers, retry, self._completions(session_id))
+        source = Source(session_id, address, None, retry)
+        self._count_as(self._clone_id, source, session_id)
+        return source
 
-    def _completions(self, session_id: str) -> Completions | None:
+    def _count_as(self, clone_id: int, source: Source, session_id: str) -> None:
+        """Number samples, from any thread, and ask for their results as one copy among others."""
+        self._clone_id = clone_id
+        source.next_seq_id = itertools.count(clone_id * CLONE_STEP).__next__
         server = self._workspace.server
-        if server.dialect is None or not server.dialect.config.sample_use_retrieve_futures:
-            return None
-        return Completions(server, session_id, self._numbers.clone_id)
+        batched = server.dialect is not None and server.dialect.config.sample_use_retrieve_futures
+        source.completions = Completions(server, session_id, clone_id) if batched else None
 
     def after_fork(self) -> None:
         """In a forked child: a copy with numbers of its own and nothing in flight."""
-        self._numbers = Numbers(new_clone_id())
-        source = self._source
-        source.in_flight, source.progress = 0, None
-        if source.next_seq_id is not None:
-            source.next_seq_id = self._numbers
-        if source.completions is not None and self._sampling_session_id is not None:
-            source.completions = self._completions(self._sampling_session_id)
+        self._source.in_flight, self._source.progress = 0, None
+        if self._sampling_session_id is not None:
+            self._count_as(new_clone_id(), self._source, self._sampling_session_id)
 
-    async def _settle_in(self, unnumbered: bool) -> None:
+    async def _settle_in(self, session_id: str, unnumbered: bool) -> None:
         """Before the first sample of a copy: keep its session alive, get a number of its own."""
-        session_id = self._sampling_session_id
-        assert session_id is not None
+        server, clone_id = self._workspace.server, self._clone_id
         await self._workspace.session.ensure()
-        given = await join(self._workspace, session_id) if unnumbered else None
-        if given is not None:
-            self._numbers.renumber(given)
-        self._source.completions = self._completions(session_id)
+        dialect = await server.ready()
+        if unnumbered and dialect.config.sample_join_sampling_session:
+            # Where the server gives no number, the one that was drawn at random must do.
+            with contextlib.suppress(FeatureMissingError, NotFoundError):
+                op = api.JOIN_SAMPLING_SESSION
+                reply = await server.call(op, sampling_session_id=session_id)
+                clone_id = int(reply.client_counter)
+        self._count_as(clone_id, self._source, session_id)
         self._source.prepare = None
 
     # -- making ----------------------------------------------------------------------------
@@ -271,37 +243,17 @@ class SamplingClient:
             raise InvalidInputError(
                 f"include_prompt_logprobs must be True or False, not {include_prompt_logprobs!r}."
             ) from None
-        check_sample(
-            prompt,
-            num_samples,
-            include_prompt_logprobs=with_logprobs,
-            topk_prompt_logprobs=topk_prompt_logprobs,
-            topk_sample_logprobs=topk_sample_logprobs,
-            target_prompt_logprobs=target_prompt_logprobs,
-            prompt_alt_tokens_k=prompt_alt_tokens_k,
-            prompt_logprobs_last_n=prompt_logprobs_last_n,
+        asked = (
+            None if include_prompt_logprobs is NOT_GIVEN else with_logprobs,
+            topk_prompt_logprobs,
+            topk_sample_logprobs,
+            target_prompt_logprobs,
+            prompt_alt_tokens_k,
+            prompt_logprobs_last_n,
+            self._record_stability_info,
         )
-        dialect = self._workspace.server.dialect
-        if topk_sample_logprobs and dialect is not None:
-            dialect.require(Ability.SAMPLE_TOPK)
-        options = PLAIN
-        if (
-            include_prompt_logprobs is not NOT_GIVEN
-            or topk_prompt_logprobs
-            or topk_sample_logprobs
-            or target_prompt_logprobs is not None
-            or prompt_alt_tokens_k
-            or self._record_stability_info
-        ):
-            options = SampleOptions(
-                prompt_logprobs=None if include_prompt_logprobs is NOT_GIVEN else with_logprobs,
-                topk_prompt_logprobs=topk_prompt_logprobs,
-                topk_sample_logprobs=topk_sample_logprobs,
-                target_prompt_logprobs=target_prompt_logprobs,
-                prompt_alt_tokens_k=prompt_alt_tokens_k,
-                prompt_logprobs_last_n=prompt_logprobs_last_n,
-                record_stability_info=self._record_stability_info,
-            )
+        # One record for all samples that ask for nothing: there may be 100,000 of them.
+        options = PLAIN if all(map(operator.is_, asked, _NOTHING)) else SampleOptions(*asked)
         return self._submit(prompt, num_samples, sampling_params, options)
 
     sample_async = awaited_or_given_up(sample)
@@ -315,9 +267,7 @@ class SamplingClient:
             prompt: The tokens to score.
             prompt_logprobs_last_n: Score the last positions only.
         """
-        last_n = prompt_logprobs_last_n
-        check_sample(prompt, 1, include_prompt_logprobs=True, prompt_logprobs_last_n=last_n)
-        options = SampleOptions(prompt_logprobs=True, prompt_logprobs_last_n=last_n)
+        options = SampleOptions(True, prompt_logprobs_last_n=prompt_logprobs_last_n)
 
         def read(done: Future[SampleResponse]) -> list[float | None]:
             values = done.result().prompt_logprobs
@@ -337,6 +287,10 @@ class SamplingClient:
         params: SamplingParams | Mapping[str, Any],
         options: SampleOptions,
     ) -> LightFuture[SampleResponse]:
+        check_sample(prompt, num_samples, options)
+        dialect = self._workspace.server.dialect
+        if options.topk_sample_logprobs and dialect is not None:
+            dialect.require(Ability.SAMPLE_TOPK)
         if not isinstance(params, SamplingParams):
             # Official requests make a record of a dict, and packages rely on it.
             params = _params_of(params)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tinker_ext._wire.json_codec import SampleOptions
 from tinker_ext.batch.checks import REQUIRED_INPUTS, SETTINGS, check_batch, check_sample
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types import Datum, ImageChunk, ModelInput, TensorData
@@ -111,13 +112,6 @@ def test_any_sequence_is_a_batch():
     check_batch(Rows(), "ppo")
 
 
-def test_vocabulary():
-    """M7: with a known vocabulary larger ids are refused."""
-    check_batch([datum(**RL)], "ppo", vocab_size=4)
-    with pytest.raises(InvalidInputError, match="above 2"):
-        check_batch([datum(**RL)], "ppo", vocab_size=3)
-
-
 def test_a_sparse_tensor_counts_by_its_shape():
     """M3: one entry for each position, however few of its numbers are sent."""
     sparse = TensorData(
@@ -155,6 +149,10 @@ def rows(count):
     return TensorData(data=np.ones((count, 2), np.int64))
 
 
+def check(prompt, num_samples, **asked):
+    check_sample(prompt, num_samples, SampleOptions(**asked))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -179,23 +177,23 @@ def rows(count):
         ({"target_prompt_logprobs": FLAT}, "two dimensions"),
         ({"target_prompt_logprobs": [[1, 2]] * 3}, "must be a TensorData, not list"),
         ({"target_prompt_logprobs": rows(2)}, "has 2 rows.*1 positions needs 0"),
-        ({"prompt_logprobs_last_n": "1", "include_prompt_logprobs": True}, "prompt_logprobs"),
-        ({"prompt_logprobs_last_n": 0, "include_prompt_logprobs": True}, "at least 1"),
+        ({"prompt_logprobs_last_n": "1", "prompt_logprobs": True}, "prompt_logprobs"),
+        ({"prompt_logprobs_last_n": 0, "prompt_logprobs": True}, "at least 1"),
         ({"prompt_logprobs_last_n": 1}, "include_prompt_logprobs"),
     ],
 )
 def test_bad_sample_arguments(arguments, message):
     """M16: sample checks its arguments before sending."""
     with pytest.raises(InvalidInputError, match=message):
-        check_sample(**{"prompt": PROMPT, "num_samples": 1, **arguments})
+        check(**{"prompt": PROMPT, "num_samples": 1, **arguments})
 
 
 def test_good_sample_arguments():
     """M16: valid arguments pass, numpy's integers among them."""
-    check_sample(
+    check(
         ModelInput.from_ints([1, 2]),
         np.int32(2),
-        include_prompt_logprobs=True,
+        prompt_logprobs=True,
         topk_prompt_logprobs=np.int64(2),
         prompt_logprobs_last_n=np.int64(1),
         target_prompt_logprobs=rows(1),
@@ -206,15 +204,15 @@ def test_sparse_targets_count_their_rows():
     """M23: the shape the cookbook asks in, one row for every position after the first, passes."""
     targets = np.array([[-1, -1], [5, 6]], np.int64)
     sparse = TensorData.compressed(targets, pad_value=-1)
-    check_sample(ModelInput.from_ints([1, 2, 3]), 1, target_prompt_logprobs=sparse)
+    check(ModelInput.from_ints([1, 2, 3]), 1, target_prompt_logprobs=sparse)
     with pytest.raises(InvalidInputError, match="2 rows"):
-        check_sample(ModelInput.from_ints([1, 2]), 1, target_prompt_logprobs=sparse)
+        check(ModelInput.from_ints([1, 2]), 1, target_prompt_logprobs=sparse)
 
 
 def test_prompts_of_unknown_length_are_left_to_the_server():
     """M10: an image without a declared length is neither empty nor short of rows."""
     prompt = ModelInput(chunks=[ImageChunk(data=b"x", format="png")])
-    check_sample(prompt, 1, target_prompt_logprobs=rows(7))
+    check(prompt, 1, target_prompt_logprobs=rows(7))
 
 
 @pytest.mark.parametrize(
