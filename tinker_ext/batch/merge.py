@@ -34,39 +34,15 @@ def _mean(values: Sequence[float], weights: Sequence[int]) -> float:
     return sum(value * weight for value, weight in zip(values, weights, strict=True)) / total
 
 
-def _sum(values: Sequence[float], _: Sequence[int]) -> float:
-    return sum(values[1:], values[0])  # from 0 on, -0.0 would lose its sign
-
-
-def _min(values: Sequence[float], _: Sequence[int]) -> float:
-    return min(values)
-
-
-def _max(values: Sequence[float], _: Sequence[int]) -> float:
-    return max(values)
-
-
-def _slack(values: Sequence[float], weights: Sequence[int]) -> float:
-    return max(values) - _mean(values, weights)
-
-
-def _hash_unordered(values: Sequence[float], _: Sequence[int]) -> float:
-    # The hash of a tuple of ints does not depend on the process.
-    return hash(tuple(sorted(int(value) for value in values)))
-
-
-def _hash2(values: Sequence[float], _: Sequence[int]) -> float:
-    return sum(int(value) & _64_BITS for value in values) & _64_BITS
-
-
 REDUCERS: Mapping[str, Reducer] = {
     "mean": _mean,
-    "sum": _sum,
-    "min": _min,
-    "max": _max,
-    "slack": _slack,
-    "hash_unordered": _hash_unordered,
-    "hash2": _hash2,
+    "sum": lambda values, _: sum(values[1:], values[0]),  # from 0 on, -0.0 would lose its sign
+    "min": lambda values, _: min(values),
+    "max": lambda values, _: max(values),
+    "slack": lambda values, weights: max(values) - _mean(values, weights),
+    # The hash of a tuple of ints does not depend on the process.
+    "hash_unordered": lambda values, _: hash(tuple(sorted(map(int, values)))),
+    "hash2": lambda values, _: sum(int(value) & _64_BITS for value in values) & _64_BITS,
 }
 """Suffix → function of the values and the number of outputs of every chunk."""
 

@@ -53,62 +53,61 @@ def trace(fn: Callable[..., Any], name: str) -> Any:
             "values of tensors, use torch.nn modules, or call anything but torch and math."
         ) from error
     for node in module.graph.nodes:
-        _check_node(node, name)
+        fault = _fault(node)
+        if fault is not None:
+            raise InvalidInputError(f"{name} {fault}")
     return module
 
 
-def _check_node(node: Any, name: str) -> None:
-    if node.op == "call_function":
-        home = (getattr(node.target, "__module__", None) or "").partition(".")[0]
-        if node.target is not builtins.getattr and home not in _FUNCTION_MODULES:
-            called = getattr(node.target, "__qualname__", repr(node.target))
-            raise InvalidInputError(
-                f"{name} calls {called} of module {home or '?'}; a custom loss may only call "
-                "functions of torch, math and operator."
-            )
-    elif node.op == "call_method":
-        _check_method(str(node.target), name)
-    elif node.op == "call_module":
-        raise InvalidInputError(
-            f"{name} calls the module {node.target}; use functions such as torch.nn.functional's."
-        )
-    elif node.op == "get_attr":
-        raise InvalidInputError(
-            f"{name} uses a tensor from outside ({node.target}); pass it as a loss input."
-        )
-    elif node.op == "output":
-        _check_output(node.args[0], name)
+def _fault(node: Any) -> str | None:
+    """What a server could not run of a node, in words that follow the name of the loss."""
+    match node.op:
+        case "call_function":
+            home = (getattr(node.target, "__module__", None) or "").partition(".")[0]
+            if node.target is not builtins.getattr and home not in _FUNCTION_MODULES:
+                called = getattr(node.target, "__qualname__", repr(node.target))
+                return (
+                    f"calls {called} of module {home or '?'}; a custom loss may only call "
+                    "functions of torch, math and operator."
+                )
+        case "call_method":
+            return _method_fault(str(node.target))
+        case "call_module":
+            return f"calls the module {node.target}; use functions such as torch.nn.functional's."
+        case "get_attr":
+            return f"uses a tensor from outside ({node.target}); pass it as a loss input."
+        case "output":
+            return _output_fault(node.args[0])
+    return None
 
 
-def _check_method(method: str, name: str) -> None:
+def _method_fault(method: str) -> str | None:
     import torch
 
     if method == "backward":
-        raise InvalidInputError(
-            f"{name} calls backward(); return the loss, its gradient is computed for you."
-        )
+        return "calls backward(); return the loss, its gradient is computed for you."
     if method in _LEAVES_TORCH:
-        raise InvalidInputError(
-            f"{name} calls {method}(), which leaves torch; keep losses and metrics as tensors."
-        )
+        return f"calls {method}(), which leaves torch; keep losses and metrics as tensors."
     if not hasattr(torch.Tensor, method):
-        raise InvalidInputError(f"{name} calls {method}(), which torch.Tensor does not have.")
+        return f"calls {method}(), which torch.Tensor does not have."
+    return None
 
 
-def _check_output(output: Any, name: str) -> None:
+def _output_fault(output: Any) -> str | None:
     from torch.fx import Node
 
     if not isinstance(output, (tuple, list)) or len(output) != 2:
-        raise InvalidInputError(f"{name} must return (loss, metrics).")
+        return "must return (loss, metrics)."
     loss, metrics = output
     if not isinstance(loss, Node):
-        raise InvalidInputError(f"{name} must return a tensor as its loss, not {loss!r}.")
+        return f"must return a tensor as its loss, not {loss!r}."
     if not isinstance(metrics, Mapping):
-        raise InvalidInputError(f"{name} must return a dict of metrics, not {metrics!r}.")
+        return f"must return a dict of metrics, not {metrics!r}."
     for key, value in metrics.items():
         check_metric(key)
         if not isinstance(value, Node):
-            raise InvalidInputError(f"Metric {key!r} of {name} must be a tensor, not {value!r}.")
+            return f"returns {value!r} as metric {key!r}, which must be a tensor."
+    return None
 
 
 def check_metric(key: object) -> None:
@@ -332,14 +331,15 @@ def read_inputs(
     """
     names = []
     for parameter in inspect.signature(fn).parameters.values():
+        wrong = None
         if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            raise InvalidInputError(f"{parameter.name}: only plain parameters are possible.")
-        if parameter.default is not parameter.empty:
-            raise InvalidInputError(f"{parameter.name}: a default value is not possible.")
-        if not _NAME.fullmatch(parameter.name):
-            raise InvalidInputError(
-                f"{parameter.name}: use at most 64 lowercase letters, digits and underscores."
-            )
+            wrong = "only plain parameters are possible"
+        elif parameter.default is not parameter.empty:
+            wrong = "a default value is not possible"
+        elif not _NAME.fullmatch(parameter.name):
+            wrong = "use at most 64 lowercase letters, digits and underscores"
+        if wrong is not None:
+            raise InvalidInputError(f"{parameter.name}: {wrong}.")
         names.append(parameter.name)
     if not names or names[0] != "logprobs" or len(names) > MAX_PARAMETERS:
         raise InvalidInputError(
