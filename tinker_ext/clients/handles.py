@@ -15,7 +15,7 @@ import orjson
 from tinker_ext import forks
 from tinker_ext.auth import origin_of
 from tinker_ext.clients import embedded, endings
-from tinker_ext.config import HOSTED_BASE_URL, Config, Secret
+from tinker_ext.config import HOSTED_BASE_URL, Config
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import ConfigurationError, InvalidInputError
 
@@ -158,10 +158,9 @@ def _own_secrets_stay(base_url: str, config: Config, api_key: str | None) -> Con
 
 def _share(state: Mapping[str, Any], api_key: str | None, foreign: bool) -> _Shared:
     """The workspace of a session's copies; a client keeps it by the owner it reads there."""
-    from tinker_ext.clients.opening import open_workspace
+    from tinker_ext.clients.opening import concealed, open_workspace
 
-    if api_key is not None and not isinstance(api_key, str | Secret):
-        raise ConfigurationError(f"api_key must be text or None, not {type(api_key).__name__}.")
+    api_key = concealed(api_key)
     base_url = state.get("base_url")
     config = Config.from_portable(state.get("config") or {}, base_url)
     if foreign and isinstance(base_url, str):

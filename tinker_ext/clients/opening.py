@@ -143,16 +143,15 @@ def _check_types(
     http_client: object,
 ) -> None:
     """Refuse what would fail far from the constructor, in code that expects another type."""
-    if base_url is not None and not isinstance(base_url, str):
-        raise ConfigurationError(f"base_url must be text, not {type(base_url).__name__}.")
-    if config is not None and not isinstance(config, Config):
-        raise ConfigurationError(f"config must be a Config, not {type(config).__name__}.")
+    for name, value, kind, wanted in (
+        ("base_url", base_url, str, "text"),
+        ("config", config, Config, "a Config"),
+        ("http_client", http_client, httpx.AsyncClient, "an httpx.AsyncClient"),
+    ):
+        if not isinstance(value, kind | None):
+            raise ConfigurationError(f"{name} must be {wanted}, not {type(value).__name__}.")
     if not (wire is None or isinstance(wire, str)) or wire not in _WIRES:
         raise ConfigurationError(f"wire must be 'json', 'proto' or None, not {wire!r}.")
-    if http_client is not None and not isinstance(http_client, httpx.AsyncClient):
-        raise ConfigurationError(
-            f"http_client must be an httpx.AsyncClient, not {type(http_client).__name__}."
-        )
     try:
         check_metadata(None if options is None else options.user_metadata)
     except InvalidInputError as error:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast
 
 import attrs
 from tinker_api import operations as api
@@ -34,27 +34,6 @@ from tinker_ext.errors import (
     TraceExportError,
     WhoamiError,
 )
-
-if TYPE_CHECKING:
-    from tinker_api.models import (
-        AuditLogResponse,
-        BillingUsageResponse,
-        Checkpoint,
-        CheckpointArchiveUrlResponse,
-        CheckpointsListResponse,
-        CurrentCheckpointStorageUsageResponse,
-        ExternalWeightsUrlsResponse,
-        GetSamplerResponse,
-        GetSessionResponse,
-        ListSessionsResponse,
-        SessionSearchRequest,
-        SessionSearchResponse,
-        TrainingRun,
-        TrainingRunsResponse,
-        WeightsInfoResponse,
-        WhoamiResponse,
-    )
-
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -168,7 +147,7 @@ class AdminClient(LookUps):
 
     def get_audit_log(
         self, event_type: EventType = "all", day: date | None = None
-    ) -> Future[AuditLogResponse]:
+    ) -> Future[types.AuditLogResponse]:
         """Entries of the audit log of one day (today by default)."""
         return self._ask(
             api.LIST_AUDIT_LOG,
@@ -181,7 +160,7 @@ class AdminClient(LookUps):
 
     def get_billing_usage(
         self, starting_on: datetime | date | str, ending_before: datetime | date | str
-    ) -> Future[BillingUsageResponse]:
+    ) -> Future[types.BillingUsageResponse]:
         """What was used and what it cost in a span of time; a date is its midnight in UTC."""
         return self._ask(
             api.LIST_BILLING_USAGE_EVENTS,
@@ -194,7 +173,7 @@ class AdminClient(LookUps):
 
     def get_current_checkpoint_storage_usage(
         self, project_id: str | None = None
-    ) -> Future[CurrentCheckpointStorageUsageResponse]:
+    ) -> Future[types.CurrentCheckpointStorageUsageResponse]:
         """What stored checkpoints cost now."""
         return self._ask(
             api.GET_CURRENT_CHECKPOINT_STORAGE,
@@ -243,7 +222,7 @@ class RestClient(LookUps):
         offset: int = 0,
         access_scope: AccessScope = "owned",
         project_id: str | None = None,
-    ) -> Future[TrainingRunsResponse]:
+    ) -> Future[types.TrainingRunsResponse]:
         """One page of training runs."""
         return self._ask(
             api.LIST_TRAINING_RUNS,
@@ -257,7 +236,7 @@ class RestClient(LookUps):
 
     def get_training_run(
         self, training_run_id: str, access_scope: AccessScope = "owned"
-    ) -> Future[TrainingRun]:
+    ) -> Future[types.TrainingRun]:
         """One training run."""
         return self._ask(
             api.GET_TRAINING_RUN, training_run_id=training_run_id, access_scope=access_scope
@@ -267,7 +246,7 @@ class RestClient(LookUps):
 
     def get_training_run_by_tinker_path(
         self, tinker_path: str, access_scope: AccessScope = "owned"
-    ) -> Future[TrainingRun]:
+    ) -> Future[types.TrainingRun]:
         """The training run a checkpoint belongs to."""
         return self._ask(
             api.GET_TRAINING_RUN,
@@ -282,7 +261,7 @@ class RestClient(LookUps):
 
     def list_sessions(
         self, limit: int = 20, offset: int = 0, access_scope: AccessScope = "owned"
-    ) -> Future[ListSessionsResponse]:
+    ) -> Future[types.ListSessionsResponse]:
         """One page of session ids."""
         return self._ask(api.LIST_SESSIONS, limit=limit, offset=offset, access_scope=access_scope)
 
@@ -290,13 +269,15 @@ class RestClient(LookUps):
 
     def get_session(
         self, session_id: str, access_scope: AccessScope = "owned"
-    ) -> Future[GetSessionResponse]:
+    ) -> Future[types.GetSessionResponse]:
         """Runs and samplers of a session."""
         return self._ask(api.GET_SESSION, session_id=session_id, access_scope=access_scope)
 
     get_session_async = awaited(get_session)
 
-    def search_sessions(self, request: SessionSearchRequest) -> Future[SessionSearchResponse]:
+    def search_sessions(
+        self, request: types.SessionSearchRequest
+    ) -> Future[types.SessionSearchResponse]:
         """Sessions that fit a query; experimental."""
         warnings.warn("search_sessions is experimental.", ExperimentalWarning, stacklevel=2)
         if isinstance(request, type) or not hasattr(request, "to_dict"):
@@ -339,17 +320,17 @@ class RestClient(LookUps):
             why = f"it was not ready within {seconds:g} s"
         raise TraceExportError(f"The trace could not be made: {why}.")
 
-    def get_sampler(self, sampler_id: str) -> APIFuture[GetSamplerResponse]:
+    def get_sampler(self, sampler_id: str) -> APIFuture[types.GetSamplerResponse]:
         """What a sampler samples from."""
         return AwaitableConcurrentFuture(self._ask(api.GET_SAMPLER, sampler_id=sampler_id))
 
     get_sampler_async = awaited(get_sampler)
 
-    def whoami(self) -> APIFuture[WhoamiResponse]:
+    def whoami(self) -> APIFuture[types.WhoamiResponse]:
         """User and organisation of the credential, read from the server's token."""
         return AwaitableConcurrentFuture(self._workspace.submit(self._whoami()))
 
-    async def _whoami(self) -> WhoamiResponse:
+    async def _whoami(self) -> types.WhoamiResponse:
         server = self._workspace.server
         await server.ready()
         token = await server.credential()
@@ -364,7 +345,7 @@ class RestClient(LookUps):
 
     # -- checkpoints -----------------------------------------------------------------------
 
-    def list_checkpoints(self, training_run_id: str) -> Future[CheckpointsListResponse]:
+    def list_checkpoints(self, training_run_id: str) -> Future[types.CheckpointsListResponse]:
         """All checkpoints of a training run."""
         return self._ask(
             api.LIST_TRAINING_RUN_CHECKPOINTS,
@@ -376,7 +357,7 @@ class RestClient(LookUps):
 
     def list_user_checkpoints(
         self, limit: int = 100, offset: int = 0
-    ) -> Future[CheckpointsListResponse]:
+    ) -> Future[types.CheckpointsListResponse]:
         """One page of all checkpoints of the account."""
         return self._ask(
             api.LIST_CHECKPOINTS, method="list_user_checkpoints", limit=limit, offset=offset
@@ -439,7 +420,9 @@ class RestClient(LookUps):
 
     set_checkpoint_ttl_from_tinker_path_async = awaited(set_checkpoint_ttl_from_tinker_path)
 
-    def get_external_weights_urls(self, tinker_path: str) -> Future[ExternalWeightsUrlsResponse]:
+    def get_external_weights_urls(
+        self, tinker_path: str
+    ) -> Future[types.ExternalWeightsUrlsResponse]:
         """Where the files of exported weights can be fetched."""
         if paths.parse_checkpoint(tinker_path).checkpoint_type != "external":
             raise InvalidInputError(
@@ -449,7 +432,9 @@ class RestClient(LookUps):
 
     get_external_weights_urls_async = awaited(get_external_weights_urls)
 
-    def get_weights_info_by_tinker_path(self, tinker_path: str) -> APIFuture[WeightsInfoResponse]:
+    def get_weights_info_by_tinker_path(
+        self, tinker_path: str
+    ) -> APIFuture[types.WeightsInfoResponse]:
         """Base model and adapter shape of saved weights."""
         return AwaitableConcurrentFuture(
             self._ask(
@@ -506,7 +491,7 @@ class RestClient(LookUps):
 
     def get_checkpoint_archive_url(
         self, training_run_id: str, checkpoint_id: str
-    ) -> Future[CheckpointArchiveUrlResponse]:
+    ) -> Future[types.CheckpointArchiveUrlResponse]:
         """A link to an archive of a checkpoint, where the server makes such archives."""
         return self._archive(training_run_id, checkpoint_id)
 
@@ -514,7 +499,7 @@ class RestClient(LookUps):
 
     def get_checkpoint_archive_url_from_tinker_path(
         self, tinker_path: str
-    ) -> Future[CheckpointArchiveUrlResponse]:
+    ) -> Future[types.CheckpointArchiveUrlResponse]:
         """A link to an archive of the checkpoint at a path."""
         return self._archive(*_run_and_checkpoint(tinker_path))
 
@@ -524,7 +509,7 @@ class RestClient(LookUps):
 
     def _archive(
         self, run_id: str, checkpoint_id: str
-    ) -> LightFuture[CheckpointArchiveUrlResponse]:
+    ) -> LightFuture[types.CheckpointArchiveUrlResponse]:
         """Ask where a server may have the archive: by kind and name, or by the name alone."""
         bare = isinstance(checkpoint_id, str) and "/" not in checkpoint_id
         named = f"sampler_weights/{checkpoint_id}" if bare else checkpoint_id
@@ -534,7 +519,7 @@ class RestClient(LookUps):
         short = attrs.evolve(full, path=full.path.replace(kind, "/checkpoints/"))
         return self._workspace.submit(self._ask_archive([short] if bare else [full, short]))
 
-    async def _ask_archive(self, places: list[Prepared]) -> CheckpointArchiveUrlResponse:
+    async def _ask_archive(self, places: list[Prepared]) -> types.CheckpointArchiveUrlResponse:
         await self._workspace.server.ready()
         for place in places:
             try:
@@ -568,7 +553,7 @@ class RestClient(LookUps):
         page_size: int = 100,
         access_scope: AccessScope = "owned",
         project_id: str | None = None,
-    ) -> Pages[TrainingRun]:
+    ) -> Pages[types.TrainingRun]:
         """Every training run, newest page first; for `for` and `async for`."""
         return Pages(
             lambda offset: self.list_training_runs(page_size, offset, access_scope, project_id),
@@ -576,7 +561,7 @@ class RestClient(LookUps):
             page_size,
         )
 
-    def checkpoints(self, page_size: int = 100) -> Pages[Checkpoint]:
+    def checkpoints(self, page_size: int = 100) -> Pages[types.Checkpoint]:
         """Every checkpoint of the account; for `for` and `async for`."""
         return Pages(
             lambda offset: self.list_user_checkpoints(page_size, offset),
