@@ -112,7 +112,7 @@ class Run:
             self._owned = service is None
             self.service = service or ServiceClient(journal=self.journal, **service_options)
             if service is not None:
-                models.follow(service.holder, self.journal)
+                service.holder.journal = self.journal
         except BaseException:
             self.journal.close()
             raise

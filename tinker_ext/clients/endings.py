@@ -91,6 +91,14 @@ def abandon(workspace: Workspace) -> None:
             closing.add_done_callback(_abandoned.discard)
 
 
+def end_with(owner: object, workspace: Workspace) -> weakref.finalize[[Workspace], object]:
+    """Let a workspace end when its owner is forgotten; the finalizer that does it can be undone."""
+    workspace.owner = weakref.ref(owner)
+    finalizer = weakref.finalize(owner, abandon, workspace)
+    finalizer.atexit = False
+    return finalizer
+
+
 def watch(workspace: Workspace) -> None:
     """Note a workspace, so that the end of the process reports the end of its session."""
     with _lock:

@@ -184,6 +184,5 @@ def _share(state: Mapping[str, Any], api_key: str | None, foreign: bool) -> _Sha
                 must_join=False,
             )
             found = _shared[key] = _Shared(workspace)
-            workspace.owner = weakref.ref(found)
-            weakref.finalize(found, endings.abandon, workspace).atexit = False
+            endings.end_with(found, workspace)
         return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import random
 from collections.abc import Mapping
 from functools import partial
@@ -200,21 +199,6 @@ class Resumption:
     how: Literal["reattached", "restored", "restarted"]
     notes: Mapping[str, Any] = attrs.field(factory=dict)
     checkpoint: str | None = None
-
-
-def follow(workspace: Workspace, journal: str | os.PathLike[str] | Journal) -> None:
-    """Record the run of a workspace in a journal, or in the one of this file.
-
-    Raises:
-        JournalError: The file cannot be used; it is left as it is.
-    """
-    mine = journal if isinstance(journal, Journal) else Journal(journal)
-
-    async def close() -> None:
-        mine.close()
-
-    workspace.journal = mine
-    workspace.closers.append(close)
 
 
 def _planned(workspace: Workspace, model: NewModel) -> NewModel:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import warnings
-import weakref
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from difflib import get_close_matches
@@ -49,10 +47,10 @@ from tinker_ext.core.server import SDK_VERSION, prepare
 from tinker_ext.core.session import FINISH_REASONS, SessionOptions
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import ConfigurationError, InvalidInputError
+from tinker_ext.journal import Journal
 from tinker_ext.types.optimizer import OptimizerConfig
 
 if TYPE_CHECKING:
-    from tinker_ext.journal import Journal
     from tinker_ext.runlog import Budget, Ledger, Prices, RunLog
 
 
@@ -167,12 +165,7 @@ def _send_telemetry(workspace: Workspace) -> None:
 
     reporter = Reporter(send, workspace.runtime, sdk_version=SDK_VERSION)
     server.observers.add(reporter)
-
-    async def close() -> None:
-        with contextlib.suppress(Exception):
-            await reporter.aclose()
-
-    workspace.closers.append(close)
+    workspace.closers.append(reporter.aclose)
 
 
 class ServiceClient(forks.OfThisProcess):
@@ -259,15 +252,14 @@ class ServiceClient(forks.OfThisProcess):
         try:
             _put_watchers(self._workspace, on_event, run_log, budget, prices, telemetry)
             if journal is not None:
-                models.follow(self._workspace, journal)
+                opened = journal if isinstance(journal, Journal) else Journal(journal)
+                self._workspace.journal = opened
         except BaseException:
             self._workspace.retire_unused()  # else it stays a member of its fleet
             raise
         self._losses = LossRegistry(self._workspace)
         endings.watch(self._workspace)
-        self._abandoned = weakref.finalize(self, endings.abandon, self._workspace)
-        self._abandoned.atexit = False
-        self._workspace.owner = weakref.ref(self)
+        self._abandoned = endings.end_with(self, self._workspace)
         trust(self._workspace.server.base_url)
 
     def __repr__(self) -> str:

@@ -130,7 +130,7 @@ class Workspace:
         self._to_cancel: set[str] = set()
         self._calls: set[LightFuture[Any]] = set()
         self.closers: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        """Awaited when the workspace closes, before the connections do (telemetry, journal)."""
+        """Awaited when the workspace closes, before the connections do (telemetry, run log)."""
         self.owner: Callable[[], object] = lambda: None
         """The client that ends the workspace when it is forgotten. Clients made by it hold what
         this returns, so that it is not forgotten while they are in use."""
@@ -355,6 +355,8 @@ class Workspace:
                 for closer in self.closers:
                     with contextlib.suppress(Exception):
                         await closer()
+                if self.journal is not None:
+                    self.journal.close()
                 await self.server.aclose()
             finally:
                 if self._retained:
