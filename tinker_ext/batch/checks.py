@@ -53,8 +53,6 @@ _PER_POSITION = frozenset(tensors.LIST_DTYPES)
 _UINT64 = np.dtype(np.uint64)  # made once: numpy takes longer to find it than to look for an id
 _LARGEST_TOKEN = np.iinfo(np.int32).max  # tokens are int32 on the protobuf wire
 _LARGEST_COUNT = np.iinfo(np.int64).max
-_COUNTS = ("topk_prompt_logprobs", "topk_sample_logprobs", "prompt_alt_tokens_k")
-_NOT_ASKED = 0  # the default of each
 
 
 def check_batch(
@@ -270,11 +268,16 @@ def check_tokens(where: str, model_input: ModelInput, *details: int) -> int | No
     return length
 
 
-def check_sample(prompt: ModelInput, num_samples: int, options: SampleOptions) -> None:
+def check_sample(prompt: ModelInput, num_samples: int, options: SampleOptions | None) -> None:
     """Check the arguments of sample.
 
     Called for every one of very many samples: each check costs the same for any prompt, but for
     the one pass over its tokens.
+
+    Args:
+        prompt: What the model reads.
+        num_samples: How many sequences to draw.
+        options: What else is asked for; None for nothing.
 
     Raises:
         InvalidInputError: Says which argument is wrong.
@@ -288,9 +291,10 @@ def check_sample(prompt: ModelInput, num_samples: int, options: SampleOptions) -
     if length == 0:
         raise InvalidInputError("prompt is empty; pass at least one token.")
     check_count("num_samples", num_samples, least=1)
-    for name in _COUNTS:
-        if (count := getattr(options, name)) is not _NOT_ASKED:
-            check_count(name, count)
+    if options is None:
+        return
+    for name in ("topk_prompt_logprobs", "topk_sample_logprobs", "prompt_alt_tokens_k"):
+        check_count(name, getattr(options, name))
     if options.target_prompt_logprobs is not None:
         _check_target_rows(options.target_prompt_logprobs, length)
     if options.prompt_logprobs_last_n is not None:

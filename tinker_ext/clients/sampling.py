@@ -287,7 +287,7 @@ class SamplingClient:
         params: SamplingParams | Mapping[str, Any],
         options: SampleOptions,
     ) -> LightFuture[SampleResponse]:
-        check_sample(prompt, num_samples, options)
+        check_sample(prompt, num_samples, None if options is PLAIN else options)
         dialect = self._workspace.server.dialect
         if options.topk_sample_logprobs and dialect is not None:
             dialect.require(Ability.SAMPLE_TOPK)
