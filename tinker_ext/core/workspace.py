@@ -356,7 +356,8 @@ class Workspace:
                     with contextlib.suppress(Exception):
                         await closer()
                 if self.journal is not None:
-                    self.journal.close()
+                    with contextlib.suppress(OSError):
+                        self.journal.close()
                 await self.server.aclose()
             finally:
                 if self._retained:
