@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import struct
 import tarfile
 import tempfile
 import unicodedata
@@ -94,8 +95,20 @@ def unpack(
         os.replace(inside, target)
     except DownloadError:
         raise
-    except Exception as error:
-        # The standard library meets damage with a dozen unrelated classes.
+    except (
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        EOFError,
+        OSError,
+        ValueError,
+        KeyError,
+        OverflowError,
+        RecursionError,
+        RuntimeError,
+    ) as error:
+        # The standard library meets damage with all of these.
         reason = str(error).splitlines()[0][:200] if str(error) else ""
         raise DownloadError(
             f"{archive.name} cannot be unpacked ({type(error).__name__}: {reason}); fetch it again"
