@@ -65,8 +65,29 @@ def _retries(tokens: Any, _: int) -> str | None:
 
 def _waits(account: Any, _: int) -> str | None:
     timer = account._timer
-    ticks = account._closed and timer is not None and not timer.cancelled()
-    return "an account of waits that is closed still ticks" if ticks else None
+    if account._closed and timer is not None and not timer.cancelled():
+        return "an account of waits that is closed still ticks"
+    return f"{len(account._pending)} calls are noted as waiting" if account._pending else None
+
+
+def _watchers(watchers: Any, _: int) -> str | None:
+    return f"{len(watchers.live)} calls are noted as live" if watchers.live else None
+
+
+def _training(queue: Any, _: int) -> str | None:
+    if queue._queue or queue._carried:
+        return f"{len(queue._queue)} training calls queued, {len(queue._carried)} requests carried"
+    return None
+
+
+def _recorder(recorder: Any, _: int) -> str | None:
+    return f"{len(recorder._live)} calls of a step are not over" if recorder._live else None
+
+
+def _workspace(workspace: Any, _: int) -> str | None:
+    if workspace._calls or workspace._to_cancel:
+        return f"{len(workspace._calls)} calls, {len(workspace._to_cancel)} cancellations are left"
+    return None
 
 
 CHECKS: dict[str, Check] = {
@@ -78,6 +99,10 @@ CHECKS: dict[str, Check] = {
     "PollPace": _polls,
     "RetryTokens": _retries,
     "Waits": _waits,
+    "Watchers": _watchers,
+    "TrainingQueue": _training,
+    "Recorder": _recorder,
+    "Workspace": _workspace,
 }
 PLACES = {
     "FairQueue": "tinker_ext._transport.limits",
@@ -87,6 +112,11 @@ PLACES = {
     "Completions": "tinker_ext.core.completions",
     "PollPace": "tinker_ext._transport.limits",
     "RetryTokens": "tinker_ext._transport.limits",
+    "Waits": "tinker_ext.observe.run_log",
+    "Watchers": "tinker_ext.observe.watchers",
+    "TrainingQueue": "tinker_ext.core.training_queue",
+    "Recorder": "tinker_ext.journal.recorder",
+    "Workspace": "tinker_ext.core.workspace",
 }
 # What knows nobody above it; the others would keep clients alive that a test has let go of.
 LEAVES = frozenset({"FairQueue", "ByteBudget", "PollPace", "RetryTokens"})
