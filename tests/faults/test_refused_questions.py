@@ -1,0 +1,58 @@
+"""A question about repeats that the server refuses: its number is free, also in the journal."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from in_process import MODEL, adam, client, datum, run, server
+from scripted import Scripted, lost, undeclared
+
+from tinker_ext.errors import UnsafeToRetryError
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_the_number_of_a_refused_question_is_used_again(tmp_path, recorded):
+    """M20: the next call has it, with a journal and without one."""
+    asked = []
+
+    async def script(sent, deliver):
+        if sent.name == "optim_step" and not asked:
+            asked.append(sent.body["seq_id"])
+            raise lost()
+        if sent.name == "forward":
+            asked.append(sent.body["seq_id"])
+            return 422, {"detail": "no such forward pass"}
+        return None
+
+    async def scenario():
+        app = server(**undeclared(seq="ignore"))
+        network = Scripted(app, script)
+        options = {"journal": tmp_path / "journal"} if recorded else {}
+        async with client(network, wire="json", **options) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=1)
+            (first,) = await asyncio.gather(
+                await training.optim_step_async(adam()), return_exceptions=True
+            )
+            second = await (await training.forward_backward_async([datum()], "cross_entropy"))
+            third = await (await training.optim_step_async(adam()))
+            requests = dict(service.holder.journal.state.requests) if recorded else None
+            sent = [
+                (each.name, each.body["seq_id"])
+                for each in network.sent
+                if each.name in ("forward_backward", "optim_step", "forward")
+            ]
+            return first, second, third, sent, requests
+
+    first, second, third, sent, requests = run(scenario)
+    assert isinstance(first, UnsafeToRetryError)
+    assert "may or may not" in str(first)
+    lost_number = asked[0]
+    questions = [number for name, number in sent if name == "forward"]
+    assert questions[0] == lost_number + 1
+    assert ("forward_backward", lost_number + 1) in sent
+    assert ("optim_step", lost_number + 2) in sent
+    assert second is not None
+    assert third is not None
+    if recorded:
+        assert requests[lost_number + 1].operation == "forward_backward"
