@@ -333,8 +333,8 @@ def _is_typing(node: ast.AST) -> bool:
 def _unseen(node: ast.AST) -> str | None:
     """What a change would only show in, where nobody looks; None where someone may."""
     while node is not None:
-        if isinstance(node, ast.Assert):
-            return "an assert"
+        if isinstance(node, ast.Assert) or _is_strict(node):
+            return "an assert, or what stands for one"
         if isinstance(node, ast.FunctionDef) and node.name in ("__repr__", "__str__"):
             return "how an object is printed"
         if isinstance(node, ast.FunctionDef) and (
@@ -350,6 +350,12 @@ def _unseen(node: ast.AST) -> str | None:
                 return "what is logged"
         node = getattr(node, "parent", None)  # type: ignore[assignment]
     return None
+
+
+def _is_strict(node: ast.AST) -> bool:
+    """Whether a node is the `strict` of a `zip`, whose sides are equally long wherever it is."""
+    parent = getattr(node, "parent", None)
+    return isinstance(parent, ast.keyword) and parent.arg == "strict"
 
 
 def _imports_torch(node: ast.stmt) -> bool:
