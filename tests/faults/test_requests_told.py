@@ -1,0 +1,49 @@
+"""What an observer is told of each request: which attempt, how large, what came of it."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from in_process import MODEL, client, run, server
+from scripted import Scripted
+
+from tinker_ext import ModelInput, SamplingParams
+from tinker_ext._transport.events import RequestFinished, RequestStarted, RetryScheduled
+
+
+@pytest.mark.parametrize("failure", [503, None])
+def test_attempts_are_counted_from_one(failure):
+    """M34: two failures and a success are attempts 1, 2 and 3, in every kind of event."""
+    events, bodies = [], []
+
+    async def script(sent, deliver):
+        if sent.name == "asample":
+            bodies.append(sent)
+            if len(bodies) <= 2:
+                if failure is None:
+                    raise httpx.ReadError("reset")
+                return failure, {"detail": "unwell"}
+        return None
+
+    async def scenario():
+        network = Scripted(server(), script)
+        async with client(network, on_event=events.append) as service:
+            sampler = await service.create_sampling_client_async(base_model=MODEL)
+            events.clear()
+            prompt = ModelInput.from_ints([1, 2])
+            await sampler.sample_async(prompt, 1, SamplingParams(max_tokens=1))
+
+    run(scenario)
+    mine = [event for event in events if getattr(event, "operation", "") == "asample"]
+    started = [event for event in mine if isinstance(event, RequestStarted)]
+    finished = [event for event in mine if isinstance(event, RequestFinished)]
+    retried = [event for event in mine if isinstance(event, RetryScheduled)]
+    assert [event.attempt for event in started] == [1, 2, 3]
+    assert len({event.size for event in started}) == 1
+    assert started[0].size == int(bodies[0].headers["content-length"])
+    assert [event.attempt for event in finished] == [1, 2, 3]
+    assert [event.status for event in finished[:2]] == [failure] * 2
+    assert finished[2].status in (200, 202)
+    assert [event.error is None for event in finished] == [failure is not None] * 2 + [True]
+    assert [event.attempt for event in retried] == [1, 2]
+    assert {event.lane.value for event in mine if hasattr(event, "lane")} == {"sample"}
