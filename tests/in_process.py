@@ -22,6 +22,9 @@ T = TypeVar("T")
 
 MODEL = "tinker-ext/tiny"
 WIRES = ("json", "proto")
+SHARED_TIMERS = tuple(
+    f"tinker_ext._transport.limits.{name}" for name in ("RetryTokens.", "PollPace._next")
+)
 
 
 class InlineRuntime(Runtime):
@@ -98,19 +101,31 @@ def run(scenario: Callable[[], Awaitable[T]]) -> T:
     """Run a scenario on a fresh virtual clock; what its clients took they must have given back."""
 
     tasks: set[asyncio.Task[Any]] = set()
+    timers: list[str] = []
 
     async def main() -> T:
         result = await scenario()
         for _ in range(3):
             await asyncio.sleep(0)  # what was cancelled last ends
         tasks.update(asyncio.all_tasks() - {asyncio.current_task()})
+        timers.extend(_timers_left())
         return result
 
     with watched() as taken:
         result = run_virtual(main())
     assert taken.left() == []
     assert tasks == set()
+    assert timers == []
     return result
+
+
+def _timers_left() -> list[str]:
+    """Timers of clients that would still ring; those of what clients share end by themselves."""
+    handles: list[asyncio.TimerHandle] = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
+    calls = [handle._callback for handle in handles if not handle.cancelled()]  # type: ignore[attr-defined]
+    names = [f"{getattr(call, '__module__', '')}.{call.__qualname__}" for call in calls]
+    ours = [name for name in names if name.startswith("tinker_ext.")]
+    return [name for name in ours if not name.startswith(("tinker_ext.mock.", *SHARED_TIMERS))]
 
 
 def seqs(app: App, model_id: str) -> list[int | None]:

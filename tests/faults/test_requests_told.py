@@ -8,7 +8,12 @@ from in_process import MODEL, client, run, server
 from scripted import Scripted
 
 from tinker_ext import ModelInput, SamplingParams
-from tinker_ext._transport.events import RequestFinished, RequestStarted, RetryScheduled
+from tinker_ext._transport.events import (
+    OperationFinished,
+    RequestFinished,
+    RequestStarted,
+    RetryScheduled,
+)
 
 
 @pytest.mark.parametrize("failure", [503, None])
@@ -31,19 +36,22 @@ def test_attempts_are_counted_from_one(failure):
             sampler = await service.create_sampling_client_async(base_model=MODEL)
             events.clear()
             prompt = ModelInput.from_ints([1, 2])
-            await sampler.sample_async(prompt, 1, SamplingParams(max_tokens=1))
+            for _ in range(2):
+                await sampler.sample_async(prompt, 1, SamplingParams(max_tokens=1))
 
     run(scenario)
-    mine = [event for event in events if getattr(event, "operation", "") == "asample"]
+    ended = [event for event in events if isinstance(event, OperationFinished)]
+    assert [(event.number, event.retries) for event in ended] == [(1, 2), (2, 0)]
+    requests = (RequestStarted, RequestFinished, RetryScheduled)
+    mine = [each for each in events if isinstance(each, requests) and each.operation == "asample"]
     started = [event for event in mine if isinstance(event, RequestStarted)]
     finished = [event for event in mine if isinstance(event, RequestFinished)]
     retried = [event for event in mine if isinstance(event, RetryScheduled)]
-    assert [event.attempt for event in started] == [1, 2, 3]
-    assert len({event.size for event in started}) == 1
-    assert started[0].size == int(bodies[0].headers["content-length"])
-    assert [event.attempt for event in finished] == [1, 2, 3]
+    assert [event.attempt for event in started] == [1, 2, 3, 1]
+    assert started[0].size == started[2].size == int(bodies[0].headers["content-length"])
+    assert [event.attempt for event in finished] == [1, 2, 3, 1]
     assert [event.status for event in finished[:2]] == [failure] * 2
     assert finished[2].status in (200, 202)
-    assert [event.error is None for event in finished] == [failure is not None] * 2 + [True]
+    assert [event.error is None for event in finished] == [failure is not None] * 2 + [True] * 2
     assert [event.attempt for event in retried] == [1, 2]
-    assert {event.lane.value for event in mine if hasattr(event, "lane")} == {"sample"}
+    assert {event.lane.value for event in mine} == {"sample"}

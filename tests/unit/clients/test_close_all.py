@@ -1,0 +1,108 @@
+"""Which clients the end of a process closes, how they are told why, and how long that takes."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tinker_ext.clients import endings
+from tinker_ext.core.future import LightFuture
+from tinker_ext.core.loop import LoopThread
+
+
+class Loop(LoopThread):
+    """Runs nothing: notes what it is to run."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.waited: list[float] = []
+        self.fails = fails
+
+    def submit(self, coro: Any) -> Any:
+        if self.fails:
+            raise RuntimeError("no loop")
+        made: LightFuture[None] = LightFuture()
+        made.settle(None)
+        made.result = self.waited.append  # type: ignore[method-assign,assignment]
+        return made
+
+
+class Client:
+    """A workspace, as far as its end is concerned."""
+
+    def __init__(self, session: str | None = "S", *, closed: bool = False, loop: Any = None):
+        self.session = SimpleNamespace(session_id=session)
+        self.closed, self.ended = closed, []
+        self.runtime = Loop() if loop is None else loop
+
+    def end(self, status: str) -> None:
+        self.ended.append(status)
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """No client but those of the test."""
+    table: Any = weakref.WeakKeyDictionary()
+    monkeypatch.setattr(endings, "_open", table)
+    monkeypatch.setattr(endings, "_abandoned", set())
+    return table
+
+
+@pytest.mark.parametrize(
+    ("client", "mine", "ended"),
+    [
+        (Client(), True, ["errored"]),
+        (Client(closed=True), True, []),
+        (Client(), False, []),  # the session of another process is that one's to end
+        (Client(None), True, []),  # nothing was opened
+        (Client(loop=SimpleNamespace()), True, []),  # its loop is the caller's
+    ],
+)
+def test_open_sessions_of_this_process_are_ended(opened, client, mine, ended):
+    """M21: with the reason that the program ends for; nothing is closed twice."""
+    opened[client] = os.getpid() if mine else os.getpid() + 1
+    endings.close_all("errored")
+    assert client.ended == ended
+    assert len(opened) == 0
+    endings.close_all("errored")
+    assert client.ended == ended
+
+
+def test_the_end_takes_little_more_than_a_second(opened, monkeypatch):
+    """M21: for all together, those included that were forgotten before; a broken one costs none."""
+    clock = iter([100.0, 100.0, 100.5, 101.0, 105.0])
+    monkeypatch.setattr(endings.time, "monotonic", lambda: next(clock))
+    loop = Loop()
+    forgotten = loop.submit(None)
+    endings._abandoned.add(forgotten)
+    clients = [
+        Client(loop=loop),
+        Client(loop=Loop(fails=True)),
+        Client(loop=loop),
+        Client(loop=loop),
+    ]
+    for client in clients:
+        opened[client] = os.getpid()
+    endings.close_all("success")
+    assert loop.waited == pytest.approx([1.2, 0.7, 0.2, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "detail"),
+    [
+        (None, "success", None),
+        (SystemExit(), "success", None),
+        (SystemExit(0), "success", None),
+        (SystemExit(2), "errored", "SystemExit"),
+        (SystemExit("no"), "errored", "SystemExit"),
+        (ValueError("secret"), "errored", "ValueError"),
+        (KeyboardInterrupt(), "interrupted", "KeyboardInterrupt"),
+    ],
+)
+def test_why_a_block_ended(error, status, detail):
+    """M21 M33: the name of the error, never its text."""
+    assert endings.status_of(error) == status
+    assert endings.detail_of(error) == detail
