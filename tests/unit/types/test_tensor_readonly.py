@@ -30,3 +30,25 @@ def test_values_cannot_be_changed(way):
     assert not array.flags.writeable
     with pytest.raises(ValueError, match="read-only"):
         array.reshape(-1)[0] = 9
+
+
+@pytest.mark.parametrize(
+    ("made", "shape", "values"),
+    [
+        (lambda: TensorData.adopt(np.arange(4)), [4], [0, 1, 2, 3]),
+        (lambda: TensorData.adopt(np.arange(4), (2, 2)), [2, 2], [[0, 1], [2, 3]]),
+        (lambda: TensorData.adopt(np.arange(4).reshape(2, 2)), [2, 2], [[0, 1], [2, 3]]),
+        (lambda: TensorData.adopt(np.arange(4).reshape(2, 2), (4,)), [4], [0, 1, 2, 3]),
+        (lambda: TensorData(np.arange(4).reshape(2, 2)), [2, 2], [[0, 1], [2, 3]]),
+        (lambda: TensorData(np.arange(4), shape=[2, 2]), [2, 2], [[0, 1], [2, 3]]),
+        (lambda: TensorData(np.arange(4).reshape(2, 2), shape=[4]), [4], [0, 1, 2, 3]),
+        (lambda: TensorData([[0, 1], [2, 3]], "int64"), [2, 2], [[0, 1], [2, 3]]),
+    ],
+)
+def test_the_shape_is_the_given_one_or_that_of_the_values(made, shape, values):
+    """M27: a shape wins over that of the array; without one a matrix stays a matrix."""
+    tensor = made()
+    assert tensor.tolist() == values
+    assert list(tensor.array.shape) == shape
+    assert tensor.shape is None or list(tensor.shape) == shape
+    assert (tensor.shape is None) <= (len(shape) == 1)
