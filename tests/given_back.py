@@ -75,8 +75,11 @@ def _watchers(watchers: Any, _: int) -> str | None:
 
 
 def _training(queue: Any, _: int) -> str | None:
-    if queue._queue or queue._carried:
-        return f"{len(queue._queue)} training calls queued, {len(queue._carried)} requests carried"
+    # A task that is cancelled before its first step takes nothing back; its queue has ended.
+    tasks = [request.task for request in queue._carried]
+    carried = sum(task is not None and not task.done() for task in tasks)
+    if queue._queue or carried:
+        return f"{len(queue._queue)} training calls queued, {carried} requests carried"
     return None
 
 

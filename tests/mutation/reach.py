@@ -97,8 +97,10 @@ class Reach:
         found.discard(made)
         order = self._ordered(found, bug)
         if len(order) < FEW:
-            # Where a function runs when files are loaded, only programs of tests are seen.
-            others = {test for tests in table.values() for test in tests}
+            # Where a function runs when files are loaded, only programs of tests are seen; a file
+            # of constants is reached by who imports it.
+            tables = [table] + [self.lines.get(name, {}) for name in _importing(bug.path)]
+            others = {test for each in tables for tests in each.values() for test in tests}
             order += self._ordered(others - found - {made}, bug)[: 3 * FEW]
         return ([made] if made else []) + order
 
@@ -168,6 +170,14 @@ def _written(lines: Lines, seconds: dict[str, float], files: dict[str, str]) -> 
             for name, table in lines.items()
         },
     }
+
+
+def _importing(path: str) -> list[str]:
+    """Files of the core that import another one by its name."""
+    module = path.removesuffix(".py").replace("/", ".")
+    package, _, name = module.rpartition(".")
+    marks = (f"import {module} ", f"from {module} import", f"from {package} import {name}")
+    return [each for each in _core() if any(mark in (ROOT / each).read_text() for mark in marks)]
 
 
 def _core() -> list[str]:
