@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tinker_ext.fleet import open_store
-from tinker_ext.fleet.state import KINDS
+from tinker_ext.fleet.state import EARLIER, KINDS, MOST_LEFT
 from tinker_ext.fleet.store import Store
 
 GROUP = "g"
@@ -87,6 +87,18 @@ def test_leaving_gives_back_at_once(store):
     step(store, "a", ttl=0)
     assert store.look(GROUP).members == ()
     assert share(store, "b", every=0.0) == 64
+
+
+def test_workers_that_come_and_go_do_not_fill_the_store(store):
+    """M49: of many that left their sum stays, so what all have spent is still known."""
+    step(store, "stays", {"tokens": 1.0})
+    for number in range(MOST_LEFT + 20):
+        step(store, f"w{number}", {"tokens": 2.0})
+        step(store, f"w{number}", {"tokens": 3.0}, ttl=0)
+    found = spend(store)
+    assert len(found) == MOST_LEFT + 2
+    assert (found["stays"], found[f"w{MOST_LEFT + 19}"], found[EARLIER]) == (1.0, 3.0, 60.0)
+    assert store.look(GROUP).state["taken"]["tokens"] == sum(found.values())
 
 
 def test_one_plan_serves_all_for_a_while(store):

@@ -23,6 +23,7 @@ KINDS = ("tokens", "train", "prefill", "sample", "cost")  # what a budget may li
 Amounts = Mapping[str, float]
 Kept = dict[str, Any]
 _TOLD = list(attrs.fields_dict(Row))[1:]
+EARLIER, MOST_LEFT = "earlier members", 50
 
 
 class FleetRecord(NamedTuple):
@@ -63,6 +64,8 @@ def report(kept: Kept, now: float, given: Mapping[str, Any]) -> int:
     granted = _count(kept, given)
     said = {**given["said"], "seen": now, "plan": kept["plan"].get("number", 0)} if ttl else {}
     kept["rows"][given["id"]] |= {"expires": now + ttl, "said": said}
+    if not ttl:
+        _add_up(kept["rows"])
     kept |= {"base_url": given["base_url"], "prices": given["prices"] or kept["prices"]}
     # Newcomers and refusals do not wait for the next plan, but many of them share one. What lies
     # further ahead was written before the clock was set back.
@@ -97,6 +100,16 @@ def _count(kept: Kept, given: Mapping[str, Any]) -> int:
             _set_aside(row, block, taken)
             return number
     return 0
+
+
+def _add_up(rows: dict[str, Any]) -> None:
+    """Keep the sum of what most of those spent that have left: every report reads all rows."""
+    left = [name for name, row in rows.items() if not row["said"] and name != EARLIER]
+    for name in left[:-MOST_LEFT]:
+        spend = rows.pop(name)["spend"]
+        earlier = rows.setdefault(EARLIER, {"expires": 0.0, "said": {}, "spend": {}})
+        spent = earlier["spend"]
+        spent |= {kind: amount + spent.get(kind, 0) for kind, amount in spend.items()}
 
 
 def _set_aside(row: dict[str, Any], amounts: Amounts, taken: dict[str, float]) -> None:
