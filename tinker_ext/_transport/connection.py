@@ -115,6 +115,7 @@ class Connection:
         self._notes = DeprecationNotes()
         self._pools: dict[str, Pool] = {}
         # Looked up once: a connection lives on one loop, and these are asked for at every call.
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._backoff: SharedBackoff | None = None
         self._tokens: RetryTokens | None = None
         self._closed = False
@@ -131,6 +132,13 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"Connection({self.base_url!r})"
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that it lives on; Python 3.11 makes a system call to find the running one."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop
 
     @property
     def backoff(self) -> SharedBackoff:
@@ -171,9 +179,12 @@ class Connection:
 
     def attempts(self, call: Call, deadline: float | None = None) -> Attempts:
         """A request that obeys its row of the table, within the retry window by default."""
+        loop = self.loop
         if deadline is None:
-            deadline = asyncio.get_running_loop().time() + self.timing.window
-        return Attempts(call.operation, call.lane, call.retry, deadline, self.timing, self.rng)
+            deadline = loop.time() + self.timing.window
+        return Attempts(
+            call.operation, call.lane, call.retry, deadline, self.timing, self.rng, loop
+        )
 
     async def exchange(
         self,
@@ -216,7 +227,7 @@ class Connection:
     async def once(self, call: Call, *, deadline: float | None = None) -> Reply:
         """Make one attempt and return the reply, whatever its status; raises without one."""
         if deadline is None:
-            deadline = asyncio.get_running_loop().time() + self.timing.window + call.timeout
+            deadline = self.loop.time() + self.timing.window + call.timeout
         call = self._with_key(call)
         attempts = self.attempts(attrs.evolve(call, retry=RetryRule.ONCE), deadline)
         with self._watched(attempts, lambda: call):

@@ -243,7 +243,7 @@ def sample_body(
     """Body of asample."""
     body: dict[str, Any] = {
         "num_samples": num_samples,
-        "prompt": model_input_json(prompt, sized_images),
+        "prompt": _prompt(prompt, sized_images),
         "sampling_params": _params(params),
         **address,
     }
@@ -260,6 +260,24 @@ def sample_body(
             body["target_prompt_logprobs"] = tensor_json(options.target_prompt_logprobs)
     body["type"] = "sample"
     return dumps(body)
+
+
+_last: tuple[EncodedTextChunk | None, orjson.Fragment | None] = (None, None)
+
+
+def _prompt(prompt: ModelInput, sized_images: bool | None) -> Any:
+    """The prompt as JSON; one that is sampled from in several calls is written once."""
+    global _last
+    if len(prompt.chunks) == 1 and isinstance(chunk := prompt.chunks[0], EncodedTextChunk):
+        last, written = _last
+        if last is not chunk:  # most prompts do not come again
+            _last = chunk, None
+        else:  # and is what it was: nothing in a chunk changes
+            if written is None:
+                written = orjson.Fragment(dumps(model_input_json(prompt)))
+                _last = chunk, written
+            return written
+    return model_input_json(prompt, sized_images)
 
 
 _known: tuple[SamplingParams | None, dict[str, Any]] = (None, {})

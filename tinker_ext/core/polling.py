@@ -294,6 +294,7 @@ class _Poll(Attempts):
             entry.deadline,
             server.poll_timing,
             server.rng,
+            server.connection.loop,
         )
         self.owner = self._entry = entry
         self._server = server

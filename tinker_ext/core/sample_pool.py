@@ -324,6 +324,7 @@ class SamplePool:
         self._scheduled = False
         self._queue = RoundRobin()
         self._in_flight: dict[Sample, None] = {}
+        self._finished: list[tuple[LightFuture[SampleResponse], SampleResponse]] = []
         self._sending = 0
         self._sized_for: Dialect | None = None
         self._slots: FairQueue | None = None
@@ -537,7 +538,9 @@ class SamplePool:
                 value = await self._submit_again(sample, error)
             (source.progress or self._progress_of(source)).moved = self.server.runtime.time()
             self.resubmits.got_result()
-            sample.result.settle(value)
+            if not self._finished:
+                asyncio.get_running_loop().call_soon(self._settle)
+            self._finished.append((sample.result, value))
         except asyncio.CancelledError:
             sample.result.cancel()
         except TinkerError as error:
@@ -547,6 +550,16 @@ class SamplePool:
             raise
         finally:
             sample.owner = None
+
+    def _settle(self) -> None:
+        """Give out the results that have come since the last turn of the loop, all at once.
+
+        Each wakes a thread that waits for it, which would take the interpreter at the next system
+        call of the loop and give it back when it waits for the next result.
+        """
+        finished, self._finished = self._finished, []
+        for result, value in finished:
+            result.settle(value)
 
     async def _submit_again(self, sample: Sample, error: TinkerError) -> SampleResponse:
         """Submit a sample that has failed once; few do, so the rest never build this."""
@@ -634,6 +647,7 @@ class _SamplePost(Attempts):
 
     def __init__(self, pool: SamplePool, sample: Sample) -> None:
         server = pool.server
+        self.connection = server.connection
         super().__init__(
             sample.operation,
             api.SAMPLE.lane,
@@ -641,6 +655,7 @@ class _SamplePost(Attempts):
             sample.deadline,
             server.sample_timing,
             server.rng,
+            self.connection.loop,
         )
         self.owner = sample
         self.enters = True
@@ -649,7 +664,6 @@ class _SamplePost(Attempts):
         self._size = prompt_size(sample.prompt)
         self._started = self.began
         self._empty = 0
-        self.connection = server.connection
         if sample.key is None:
             sample.key = self.connection.new_key()
 
