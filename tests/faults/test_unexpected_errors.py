@@ -21,7 +21,7 @@ import tinker_ext
 
 # Given to whoever waits, as the error of the call; or cleaned up after, and raised again.
 ANY = {
-    "_transport/connection.py Connection._attempt": "told to observers, then judged or raised",
+    "_transport/connection.py Connection.send": "told to observers, then judged or raised",
     "auth.py CredentialStore._write": "half a file is removed",
     "clients/arguments.py awaited_or_given_up.twin": "the call is given up",
     "clients/arguments.py chained.done": "given to who waits",

@@ -12,6 +12,7 @@ import logging
 import math
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 import attrs
 import httpx
@@ -231,7 +232,7 @@ class Connection:
         call = self._with_key(call)
         attempts = self.attempts(attrs.evolve(call, retry=RetryRule.ONCE), deadline)
         with self._watched(attempts, lambda: call):
-            await self._attempt(attempts, lambda: call)
+            await self.send(attempts, lambda: call, once=True)
         if attempts.reply is None:
             assert attempts.error is not None
             raise attempts.error
@@ -249,22 +250,6 @@ class Connection:
             yield
         finally:
             slow.cancel()
-
-    async def send(self, attempts: Attempts, make: Callable[[], Call]) -> None:
-        """Make attempts until `attempts` has its final verdict.
-
-        Thousands wait for a slot of their lane at a time, so a call is made only when it has one:
-        nobody keeps a body or headers while waiting, and a token is as new as it can be. The first
-        attempt comes before the retry machinery is built, for the same reason.
-        """
-        await self._attempt(attempts, make)
-        if isinstance(attempts.verdict, Retry):
-            await retry.run(
-                attempts,
-                lambda: self._attempt(attempts, make),
-                tokens=self.tokens,
-                on_retry=self._on_retry,
-            )
 
     def conclude(self, make: Callable[[], Call], attempts: Attempts) -> Reply:
         """Return the reply of a request that has ended, or raise what it came to."""
@@ -333,10 +318,22 @@ class Connection:
         for pool in self._pools.values():
             await pool.aclose()
 
-    # --- one attempt --------------------------------------------------------------------------
+    # --- one request --------------------------------------------------------------------------
 
-    async def _attempt(self, attempts: Attempts, make: Callable[[], Call]) -> None:
-        """Send once, and have `attempts` judge what came."""
+    async def send(
+        self, attempts: Attempts, make: Callable[[], Call], *, once: bool = False
+    ) -> None:
+        """Make an attempt, and more of them until `attempts` has its final verdict.
+
+        Thousands wait for a slot of their lane at a time, so a call is made only when it has one:
+        nobody keeps a body or headers while waiting, and a token is as new as it can be. The first
+        attempt comes before the retry machinery is built, for the same reason.
+
+        Args:
+            attempts: Judges what comes of each attempt.
+            make: Makes the call of each.
+            once: Make one attempt, whatever the verdict.
+        """
         loop, earlier, lane = attempts.loop, attempts.count, attempts.lane
         pool = self._pools.get(lane) or self.pool(lane)
         if attempts.enters:
@@ -374,14 +371,14 @@ class Connection:
                 if raw[0] in statuses.REDIRECTS and not call.redirect_is_answer:
                     headers = self._headers.build(call, earlier)
                     raw = await self._follow(pool, call, target, headers, raw, end)
-                status, fields, content = self._headers.receive(raw)
-                if status not in statuses.FAILED or "retry-after" in fields:
+                reply = Reply(*self._headers.receive(raw), loop.time() - started)
+                del raw
+                if reply.status not in statuses.FAILED or "retry-after" in reply.headers:
                     # A gateway answers 5xx for a server that is down.
                     _answered.add(self.base_url)
                     attempts.give_up_by = math.inf
-                if "x-deprecation-note" in fields:
-                    self._notes.read(fields)
-                reply = Reply(status, fields, content, loop.time() - started)
+                if "x-deprecation-note" in reply.headers:
+                    self._notes.read(reply.headers)
             finally:
                 pool.queue.release()
         except BaseException as problem:
@@ -399,8 +396,13 @@ class Connection:
         finally:
             if attempts.taken:
                 attempts.leave()
-        (self._tokens or self.tokens).note_outcome(lane, reply, error, started)
+        tokens = self._tokens or self.tokens
+        tokens.note_outcome(lane, reply, error, started)
         attempts.verdict = await attempts.take(reply, error)
+        if isinstance(attempts.verdict, Retry) and not once:
+            del call, reply, error  # it may be long until the last attempt
+            again = partial(self.send, attempts, make, once=True)
+            await retry.run(attempts, again, tokens=tokens, on_retry=self._on_retry)
 
     async def _follow(
         self, pool: Pool, call: Call, target: str, headers: str, raw: RawReply, deadline: float
