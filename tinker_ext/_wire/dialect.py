@@ -103,6 +103,10 @@ class Dialect:
         chosen_by: Who chose the wire: `argument`, `environment`, `file`, `probe` or `found`.
         seq_by: Who says what `seq` says: `configured`, `declared`, `file`, `hosted`, `found`,
             `assumed`.
+        pipelined: Training requests may be sent ahead of the answer to the previous one.
+        resends: A training request whose answer was lost may be sent again.
+        repeats_answers: A repeated training request is answered like the first.
+        one_by_one: A training call waits for the result of the call before it.
     """
 
     base_url: str
@@ -116,29 +120,30 @@ class Dialect:
     chosen_by: str = "probe"
     seq_by: str = "assumed"
 
-    @property
-    def pipelined(self) -> bool:
-        """Training requests may be sent ahead of the answer to the previous one."""
+    # What follows from the above; computed once, since every training call asks.
+    pipelined: bool = attrs.field(init=False)
+    resends: bool = attrs.field(init=False)
+    repeats_answers: bool = attrs.field(init=False)
+    one_by_one: bool = attrs.field(init=False)
+
+    @pipelined.default
+    def _is_pipelined(self) -> bool:
         return self.seq is Seq.ORDER or (self.seq is Seq.UNKNOWN and self.sorts)
 
-    @property
-    def resends(self) -> bool:
-        """A training request whose answer was lost may be sent again."""
+    @resends.default
+    def _does_resend(self) -> bool:
         return self.seq not in (Seq.IGNORE, Seq.UNKNOWN)
 
-    @property
-    def repeats_answers(self) -> bool:
-        """A repeated training request is answered like the first."""
+    @repeats_answers.default
+    def _does_repeat_answers(self) -> bool:
         return self.seq in (Seq.ORDER, Seq.DEDUPE)
 
-    @property
-    def one_by_one(self) -> bool:
-        """A training call waits for the result of the call before it.
-
-        Among the servers without client/config is an engine (skyrl-tx 0.3.0) that lets a queued
-        optim_step overtake the forward_backward before it; steps are lost there without a word.
-        """
-        return not self.resends and "get_client_config" in self.lacks
+    @one_by_one.default
+    def _is_one_by_one(self) -> bool:
+        # Among the servers without client/config is an engine (skyrl-tx 0.3.0) that lets a queued
+        # optim_step overtake the forward_backward before it; steps are lost there without a word.
+        unsorted = self.seq in (Seq.IGNORE, Seq.UNKNOWN)
+        return unsorted and "get_client_config" in self.lacks
 
     def require(self, ability: Ability) -> None:
         """Refuse what the server cannot do, before anything is sent.
