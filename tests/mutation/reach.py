@@ -54,6 +54,10 @@ FEW = 8
 """With fewer tests than these, others of the same file are asked as well."""
 LEAST_SECONDS = 0.02
 """What a test takes at least, with all that is around it."""
+# Tests that read what is there when a file is loaded, in whatever file.
+OF_WHAT_IS_LOADED = (
+    "tests/unit/test_public_defaults.py::test_what_is_sent_when_an_argument_is_left_out",
+)
 PART = 20
 LEAST_MOVED = 4
 """Lines in a row that tell where a part of a file has gone."""
@@ -103,7 +107,8 @@ class Reach:
             others = {test for each in tables for tests in each.values() for test in tests}
             more = self._ordered(others - found - {made}, bug)[: 3 * FEW]
             order = self._ordered({*found, *more}, bug)  # such programs are slow, too
-        return ([made] if made else []) + order
+        first = [made] if made else [*(OF_WHAT_IS_LOADED if bug.loads else ())]
+        return first + [test for test in order if test not in first]
 
     def _ordered(self, tests: set[str], bug: Bug) -> list[str]:
         own = f"test_{Path(bug.path).stem.strip('_')}"
