@@ -8,6 +8,7 @@ import pytest
 from in_process import MODEL, adam, client, datum, run, server
 from scripted import Scripted, lost, undeclared
 
+from tinker_ext.config import Config
 from tinker_ext.errors import UnsafeToRetryError
 
 
@@ -56,3 +57,44 @@ def test_the_number_of_a_refused_question_is_used_again(tmp_path, recorded):
     assert third is not None
     if recorded:
         assert requests[lost_number + 1].operation == "forward_backward"
+
+
+@pytest.mark.parametrize(
+    ("usual", "takes", "found"),
+    [
+        (0.0, 2.3, True),
+        (0.0, 2.7, False),  # two and a half seconds for a server that is quick
+        (4.0, 7.7, True),
+        (4.0, 8.3, False),  # twice what it took before
+        (40.0, 59.0, True),
+        (40.0, 61.0, False),  # and no more than a minute
+    ],
+)
+def test_an_answer_to_a_question_is_waited_for_twice_as_long_as_usual(usual, takes, found):
+    """M20 M22: the caller of a lost request is waiting meanwhile."""
+    steps = []
+
+    async def script(sent, deliver):
+        if sent.name == "optim_step":
+            steps.append(sent)
+            if len(steps) == 1:
+                await asyncio.sleep(usual)
+            if len(steps) == 2:
+                raise lost()
+        if sent.name == "forward":
+            await asyncio.sleep(takes)
+
+    async def scenario():
+        network = Scripted(server(**undeclared(seq="dedupe")), script)
+        config = Config(request_timeout=600.0)
+        async with client(network, wire="json", config=config) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=1)
+            ends = []
+            for _ in range(2):
+                future = await training.optim_step_async(adam())
+                ends += await asyncio.gather(future, return_exceptions=True)
+            return ends
+
+    first, second = run(scenario)
+    assert not isinstance(first, Exception)
+    assert isinstance(second, UnsafeToRetryError) is not found
