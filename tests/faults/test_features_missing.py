@@ -45,6 +45,35 @@ def test_a_server_without_sampling_sessions(known):
         assert told(end, "sampling sessions")
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_server_that_tells_nothing_of_its_samplers(known):
+    """M15: the base model is what the user named; behind a path it is not known here."""
+
+    async def script(sent, deliver):
+        return (405, {"detail": "Method Not Allowed"}) if sent.name.startswith("samplers") else None
+
+    async def scenario():
+        async with client(Scripted(server(), script)) as service:
+            where = {"base_model": MODEL}
+            if not known:
+                training = await service.create_lora_training_client_async(MODEL, rank=1)
+                saved = await (await training.save_weights_for_sampler_async("w"))
+                where = {"model_path": saved.path}
+            sampler = await service.create_sampling_client_async(**where)
+            assert sampler._sampling_session_id is not None
+            try:
+                return await sampler.get_base_model_async()
+            except FeatureMissingError as error:
+                return error
+
+    end = run(scenario)
+    if known:
+        assert end == MODEL
+    else:
+        assert isinstance(end, FeatureMissingError)
+        assert end.base_url == URL
+
+
 def test_a_server_without_prompt_logprobs():
     """M15: a reply without what was asked for is said to lack it."""
 
