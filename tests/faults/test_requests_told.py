@@ -55,3 +55,34 @@ def test_attempts_are_counted_from_one(failure):
     assert [event.error is None for event in finished] == [failure is not None] * 2 + [True] * 2
     assert [event.attempt for event in retried] == [1, 2]
     assert {event.lane.value for event in mine} == {"sample"}
+
+
+@pytest.mark.parametrize("by", ["base_model", "model_path", "training client"])
+def test_a_sample_names_the_base_model_behind_it(by):
+    """M34: its price depends on that, however the sampler was made."""
+    events = []
+
+    async def scenario():
+        async with client(server(), on_event=events.append) as service:
+            where = {"base_model": MODEL}
+            if by != "base_model":
+                training = await service.create_lora_training_client_async(MODEL, rank=1)
+                saved = await (await training.save_weights_for_sampler_async("w"))
+                where = {"model_path": saved.path}
+            if by == "training client":
+                sampler = await training.save_weights_and_get_sampling_client_async()
+            else:
+                sampler = await service.create_sampling_client_async(**where)
+            prompt = ModelInput.from_ints([1, 2])
+            await sampler.sample_async(prompt, 1, SamplingParams(max_tokens=1))
+
+    run(scenario)
+    (ended,) = [
+        event
+        for event in events
+        if isinstance(event, OperationFinished) and event.operation == "asample"
+    ]
+    assert ended.model == MODEL
+    assert ended.tokens.prefill == 2
+    assert ended.tokens.sample == ended.tokens_out
+    assert (ended.tokens_in, ended.datums) == (2, 1)
