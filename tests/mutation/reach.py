@@ -98,6 +98,8 @@ class Reach:
             # What runs when a file is loaded may be noticed by whoever uses the file; so may what
             # runs where coverage does not look.
             found = {test for tests in table.values() for test in tests}
+        if bug.loads:
+            found |= {test for test in self.seconds if _is_named_after(test, bug)}
         found.discard(made)
         order = self._ordered(found, bug)
         if len(order) < FEW:
@@ -111,13 +113,12 @@ class Reach:
         return first + [test for test in order if test not in first]
 
     def _ordered(self, tests: set[str], bug: Bug) -> list[str]:
-        own = f"test_{Path(bug.path).stem.strip('_')}"
         seen: Counter[str] = Counter()
         worth: dict[str, float] = {}
         for test in sorted(tests, key=self._cost):
             file = _file(test)
             seen[file] += 1
-            advantage = OWN if Path(file).stem.startswith(own) else 1.0
+            advantage = OWN if _is_named_after(test, bug) else 1.0
             worth[test] = (self._cost(test)[0] + LEAST_SECONDS) * seen[file] / advantage
         return sorted(worth, key=lambda test: (worth[test], test))
 
@@ -151,6 +152,10 @@ def reach(*, kept_only: bool = False, workers: int = 2) -> Reach:
         known |= {name: files[name] for name in part}
         place.write_text(json.dumps(_written(lines, seconds, known)))
     return Reach(lines, seconds)
+
+
+def _is_named_after(test: str, bug: Bug) -> bool:
+    return Path(_file(test)).stem.startswith(f"test_{Path(bug.path).stem.strip('_')}")
 
 
 def _file(test: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import weakref
 from types import SimpleNamespace
 from typing import Any
@@ -106,3 +108,40 @@ def test_why_a_block_ended(error, status, detail):
     """M21 M33: the name of the error, never its text."""
     assert endings.status_of(error) == status
     assert endings.detail_of(error) == detail
+
+
+def test_sigterm_ends_sessions_as_interrupted_and_then_the_process(monkeypatch):
+    """M21: the signal does what it would have done, once the server knows why."""
+    done: list[Any] = []
+    monkeypatch.setattr(endings.signal, "signal", lambda *given: done.append(("handler", *given)))
+    monkeypatch.setattr(endings, "close_all", lambda status: done.append(("close", status)))
+    monkeypatch.setattr(endings.os, "kill", lambda *given: done.append(("kill", *given)))
+    endings._on_sigterm(signal.SIGTERM, None)
+    assert done == [
+        ("handler", signal.SIGTERM, signal.SIG_DFL),
+        ("close", "interrupted"),
+        ("kill", os.getpid(), signal.SIGTERM),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "status"),
+    [
+        (None, None, "success"),
+        (None, 0, "success"),
+        (None, 3, "errored"),
+        (ValueError("x"), None, "errored"),
+        (KeyboardInterrupt(), 0, "interrupted"),
+    ],
+)
+def test_the_end_of_the_interpreter_says_why(monkeypatch, last, code, status):
+    """M21: from the exception that ended the main thread, else from what `sys.exit` was given."""
+    told: list[str] = []
+    monkeypatch.setattr(endings, "close_all", told.append)
+    monkeypatch.setattr(endings, "_exit_code", code)
+    for name in ("last_exc", "last_value"):
+        monkeypatch.delattr(sys, name, raising=False)
+    if last is not None:
+        monkeypatch.setattr(sys, "last_value", last, raising=False)
+    endings._at_exit()
+    assert told == [status]
