@@ -93,8 +93,9 @@ def test_an_answer_to_a_question_is_waited_for_twice_as_long_as_usual(usual, tak
             for _ in range(2):
                 future = await training.optim_step_async(adam())
                 ends += await asyncio.gather(future, return_exceptions=True)
-            return ends
+            return ends, network.count("forward")
 
-    first, second = run(scenario)
+    (first, second), questions = run(scenario)
     assert not isinstance(first, Exception)
+    assert questions == 2 or not found  # the same one twice
     assert isinstance(second, UnsafeToRetryError) is not found
