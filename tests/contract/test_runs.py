@@ -641,3 +641,18 @@ def test_a_crash_behind_the_last_step_goes_back_before_it_ends(path, steps):
         assert run.how == "restored"
         assert blob(server, found) == blob(server, wanted)
         assert found.endswith(f"-{steps:06d}")
+
+
+@pytest.mark.parametrize("form", ["plain", "async"])
+def test_a_crash_behind_the_last_step_leaves_none_to_do(server, path, form):
+    """M22: all steps are there; the run goes on with the model, and trains no more."""
+    first = make(server, path)
+    train(first, 2)
+    abandon(first)
+
+    async def rest(run):
+        return [step async for step in run.steps_async(2)]
+
+    with make(server, path) as again:
+        left = list(again.steps(2)) if form == "plain" else asyncio.run(rest(again))
+        assert (left, again.next_step) == ([], 2)
