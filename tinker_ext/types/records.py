@@ -89,7 +89,7 @@ def _checked(field: attrs.Attribute[Any], row: Field) -> attrs.Attribute[Any]:
 
 def _fits(row: Field) -> Callable[[Any, Any, Any], None]:
     def check(record: Any, field: Any, value: Any) -> None:
-        if value is None and (row.nullable or not row.required):
+        if value is None and (row.nullable or field.default is None):
             return
         try:
             written(type(record).__name__, row.name, row.codec, value, row.values)

@@ -39,6 +39,12 @@ def test_adam_defaults():
         (types.LoraConfig, {"rank": 1, "train_attn": None}),
         (types.AdamOptimizerConfig, {"type": "sgd"}),
         (types.DimuonOptimizerConfig, {"version": 2}),
+        (types.AdamOptimizerConfig, {"type": None}),
+        (types.DimuonOptimizerConfig, {"type": None}),
+        (types.DimuonParams, {"learning_rate": 1, "type": None}),
+        (types.ImageChunk, {"data": b"", "format": "png", "type": None}),
+        (types.ImageAssetPointerChunk, {"location": "", "format": "png", "type": None}),
+        (types.DmelChunk, {"dmel": b"", "type": None}),
     ],
 )
 def test_bad_settings(cls, arguments):
