@@ -341,8 +341,8 @@ class APIStatusError(_ResponseError):
         400
     """
 
-    def __init_subclass__(cls, status: int | None = None) -> None:
-        super().__init_subclass__()
+    def __init_subclass__(cls, status: int | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
         if status is not None:
             cls.status_code = status
 

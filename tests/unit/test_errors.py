@@ -108,6 +108,27 @@ def test_hierarchy(cls, parent):
     assert issubclass(cls, parent)
 
 
+class Flavoured:
+    """What a user's own errors may have as a second base."""
+
+    def __init_subclass__(cls, flavour: str = "", **others) -> None:
+        super().__init_subclass__(**others)
+        cls.flavour = flavour
+
+
+def test_subclass_with_a_base_of_its_own():
+    """M38: a class made from one of these and another passes that one its arguments."""
+
+    class Missing(errors.NotFoundError, Flavoured, flavour="sour"):
+        pass
+
+    class Teapot(errors.APIStatusError, Flavoured, status=418, flavour="sweet"):
+        pass
+
+    assert (Missing.status_code, Missing.flavour) == (404, "sour")
+    assert (Teapot.status_code, Teapot.flavour) == (418, "sweet")
+
+
 @pytest.mark.parametrize(
     ("status", "name"),
     [
