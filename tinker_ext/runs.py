@@ -112,7 +112,7 @@ class Run:
             self._owned = service is None
             self.service = service or ServiceClient(journal=self.journal, **service_options)
             if service is not None:
-                service.holder.journal = self.journal
+                service.holder.follow(self.journal)
         except BaseException:
             self.journal.close()
             raise
@@ -338,7 +338,8 @@ class Run:
             except JournalError as error:  # the session must be ended all the same
                 log.warning("%s", error)
         if not self._owned:
-            self.service.holder.journal = None
+            if self.service.holder.journal is self.journal:  # and not that of a later run
+                self.service.holder.journal = None
             self.journal.close()
             return None
         if status != "success" and self.journal.state.unsaved:

@@ -15,7 +15,7 @@ from in_process import MODEL, adam, datum
 from tinker_ext import DimuonOptimizerConfig, Run, ServiceClient
 from tinker_ext import runs as run_module
 from tinker_ext.errors import InvalidInputError, RequestFailedError, UnsafeToRetryError
-from tinker_ext.journal import JournalError
+from tinker_ext.journal import Journal, JournalError
 from tinker_ext.mock import Server, Settings
 from tinker_ext.types.optimizer import AdamOptimizerConfig
 
@@ -478,6 +478,31 @@ def test_with_a_service_that_stays_open_more_steps_follow(server, path):
 
 
 # -- giving the journal back -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_service_gives_every_journal_back(server, tmp_path, used):
+    """M20: that of its own and those of runs on it, whichever was the last."""
+    own, *others = (tmp_path / name for name in ("own", "first", "second"))
+    with ServiceClient(base_url=server.url, api_key="tml-x", journal=own) as service:
+        kept = [Run(each, base_model=MODEL, rank=4, service=service) for each in others]
+        if used:
+            service.get_server_capabilities()
+    for each in (own, *others):
+        Journal(each).close()
+    del kept
+
+
+def test_the_end_of_a_run_leaves_a_later_one_its_journal(server, tmp_path):
+    """M20: two runs on one service, of which the first ends before the second begins."""
+    with ServiceClient(base_url=server.url, api_key="tml-x") as service:
+        first, second = (
+            Run(tmp_path / name, base_model=MODEL, rank=4, service=service) for name in "ab"
+        )
+        first.close()
+        train(second, 1)
+        second.close()
+    assert second.journal.state.next_step == 1
 
 
 def test_a_run_that_sent_nothing_gives_its_journal_back(server, path):

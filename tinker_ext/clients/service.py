@@ -253,7 +253,7 @@ class ServiceClient(forks.OfThisProcess):
             _put_watchers(self._workspace, on_event, run_log, budget, prices, telemetry)
             if journal is not None:
                 opened = journal if isinstance(journal, Journal) else Journal(journal)
-                self._workspace.journal = opened
+                self._workspace.follow(opened)
         except BaseException:
             self._workspace.retire_unused()  # else it stays a member of its fleet
             raise

@@ -123,6 +123,7 @@ class Workspace:
         self._wait = server.config.wait_deadline or FOREVER_SECONDS
         self.queues: list[TrainingQueue] = []
         """Those of its training clients, which end with it."""
+        self._journals: list[Journal] = []
         self._retained = False
         self.closed = False
         """Whether `close` was called."""
@@ -156,9 +157,14 @@ class Workspace:
             self.closed = True
             if self.member is not None:
                 self.member.leave()
-            if self.journal is not None:
-                self.journal.close()
+            for journal in self._journals:
+                journal.close()
         return self.closed
+
+    def follow(self, journal: Journal) -> None:
+        """Write the run down in a journal from now on; all that it had are closed with it."""
+        self.journal = journal
+        self._journals.append(journal)
 
     def submit(self, coro: Coroutine[Any, Any, T]) -> LightFuture[T]:
         """Run a coroutine on the core loop."""
@@ -207,6 +213,7 @@ class Workspace:
         for queue in self.queues:
             queue.after_fork()
         self.journal = self.followed = None
+        self._journals = []
         self._wants_cancels = Shared(self._ask_about_cancels)
         self._to_cancel = set()
         self._calls = set()
@@ -355,9 +362,9 @@ class Workspace:
                 for closer in self.closers:
                     with contextlib.suppress(Exception):
                         await closer()
-                if self.journal is not None:
+                for journal in self._journals:
                     with contextlib.suppress(OSError):
-                        self.journal.close()
+                        journal.close()
                 await self.server.aclose()
             finally:
                 if self._retained:
