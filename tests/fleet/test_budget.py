@@ -13,6 +13,7 @@ from fleet.test_members import Work, member_of
 from tinker_ext.errors import BudgetExceededError, ConfigurationError
 from tinker_ext.fleet import Member
 from tinker_ext.fleet.engines import FILE, StoreUnreachableError
+from tinker_ext.fleet.state import KINDS
 from tinker_ext.ledger import Budget, Ledger, Prices, Tokens
 
 PRICES = Prices({"*": {"prefill": 1.0, "sample": 4.0, "train": 2.0}}, "EUR")
@@ -67,6 +68,22 @@ def test_all_members_together_stop_at_the_budget(ledgers):
     assert used == calls * 7
     # One block: what a call needs, for each member.
     assert 10_000 - 4 * 7 <= used <= 10_000
+
+
+def test_threads_of_one_client_stop_at_the_budget_together(ledgers):
+    """M49: what one asked for may be less than the others have used when it is answered."""
+    made = ledgers(2, Budget(tokens=10_000))
+    spend_all(made * 8, Tokens(sample=7))
+    assert 10_000 - 2 * 7 <= sum(ledger.used.total for ledger in made) <= 10_000
+
+
+def test_an_ask_takes_nothing_back_that_is_in_use(ledgers):
+    """M49: it was decided before another thread used more."""
+    one, two = ledgers(2, Budget(tokens=1000))
+    one.hold(Tokens(sample=100))
+    assert one._member.sync(dict.fromkeys(KINDS, 10.0))[0] == 1
+    with pytest.raises(BudgetExceededError):
+        two.hold(Tokens(sample=901))
 
 
 def test_the_error_says_who_spent_what(ledgers):

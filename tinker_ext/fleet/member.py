@@ -215,7 +215,9 @@ class Member:
         return 0, None
 
     def _exchange(self, pool: SamplePool, asks: Sequence[Amounts]) -> tuple[int, FleetRecord]:
-        told, answer = self._report(pool, asks), None
+        told, answer = self._report(pool), None
+        # Other calls of this client may have used more since a call decided what to ask for.
+        asks = told["asks"] = [{k: max(told["has"][k], ask[k]) for k in ask} for ask in asks]
         if self.group and not self._down:
             # Else it may have lost what it held, or another is in its place: it is entered anew.
             with suppress(StoreUnreachableError):
@@ -241,7 +243,7 @@ class Member:
             server.runtime.call(lambda: server.connection.backoff.pause(seconds))
         return answer
 
-    def _report(self, pool: SamplePool | None, asks: Sequence[Amounts] = ()) -> dict[str, Any]:
+    def _report(self, pool: SamplePool | None) -> dict[str, Any]:
         """What the store is told; without a pool it is the last time."""
         return {
             "id": self.id,
@@ -251,7 +253,7 @@ class Member:
             "urgent": self._refusal >= 0 or self._new,
             "base_url": self._server[0],
             "said": self._said(pool) if pool else {},
-            "asks": asks,
+            "asks": [],
             **self.ledger.told(),
         }
 
