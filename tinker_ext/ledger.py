@@ -326,6 +326,7 @@ class Hold:
     tokens: Tokens
     cost: float | None
     model: str | None
+    _life: int = 0  # of the ledger, where it may begin another one; see `SharedLedger`
     _open: bool = attrs.field(default=True, init=False)
 
     def settle(self, used: Tokens) -> None:

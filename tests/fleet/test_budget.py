@@ -273,6 +273,18 @@ def test_forked_children_stay_within_the_budget(ledgers, address):
     assert 500 < sum(used) <= 990
 
 
+def test_what_a_parent_holds_is_not_given_back_by_its_child(ledgers):
+    """M49: calls of the parent fail in the child, which has nothing of theirs."""
+    ledger = ledgers(1, Budget(tokens=1000))[0]
+    hold = ledger.hold(Tokens(sample=400))
+    ledger.reset()  # as in a forked child
+    hold.release()
+    assert ledger.told()["has"]["tokens"] == 0
+    hold = ledger.hold(Tokens(sample=300))
+    hold.settle(Tokens(sample=200))
+    assert ledger.used == Tokens(sample=200)
+
+
 @pytest.mark.parametrize("most", [2**64, 10**30, 1e300, float("inf")])
 def test_a_budget_larger_than_any_store_can_hold(ledgers, most):
     """M49: is one that nobody reaches."""

@@ -30,12 +30,13 @@ class SharedLedger(Ledger):
 
     def __init__(self, member: Member) -> None:
         super().__init__()
-        self._member = member
+        self._member, self._life = member, 0
         self.limits: Amounts = {}
         self.reset()
 
     def reset(self) -> None:
         """Count from nothing, as in a forked child: what its parent has is not its own."""
+        self._life += 1  # what the parent holds may end here too, and is not given back twice
         self._used, self._taken = Account(), Account()
         self._aside: Amounts = dict.fromkeys(KINDS, 0.0)  # in the store, for this client
         self._left: Amounts = {}  # an equal share of what is left of each, as far as is known
@@ -56,8 +57,12 @@ class SharedLedger(Ledger):
                 # A call that uses nothing of a kind cannot exceed its limit.
                 if not over or not any(map(_amounts(tokens, cost).get, over)):
                     self._taken = would
-                    return Hold(self, tokens, cost, model)
+                    return Hold(self, tokens, cost, model, self._life)
             self._get_block(total, _amounts(tokens, cost), operation)
+
+    def _settle(self, hold: Hold, used: Tokens) -> None:
+        if hold._life == self._life:
+            super()._settle(hold, used)
 
     def _get_block(self, total: Amounts, need: Amounts, operation: str) -> None:
         """Get a block from the store, or fail as the budget demands."""
