@@ -355,15 +355,13 @@ class CredentialStore:
 
     def _read(self) -> dict[str, Any]:
         try:
-            text = self.path.read_text(encoding="utf-8")
+            data: dict[str, Any] = json.loads(self.path.read_text(encoding="utf-8"))
+            wrong = _damage(data)
         except FileNotFoundError:
             return {"version": FILE_VERSION, "keys": {}}
         except OSError as error:
             raise TinkerError(f"cannot read {self.path}: {error.strerror}") from None
-        try:
-            data: dict[str, Any] = json.loads(text)
-            wrong = _damage(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             wrong = "is not valid JSON"
         if wrong:
             raise TinkerError(

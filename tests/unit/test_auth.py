@@ -183,6 +183,16 @@ def test_a_damaged_file_is_refused_and_kept(tmp_path, text):
     assert path.read_text() == text
 
 
+@pytest.mark.parametrize("content", [b"\xff\xfe{\x00}\x00", b"[" * 100_000], ids=["utf-16", "deep"])
+def test_a_key_file_that_is_no_json_text_is_said_to_be_none(tmp_path, content):
+    """M33: in another encoding, or nested without end."""
+    path = tmp_path / "credentials.json"
+    path.write_bytes(content)
+    with pytest.raises(TinkerError, match="not valid JSON; move it away"):
+        CredentialStore(path).add(KEY, key_id="7", name="laptop")
+    assert path.read_bytes() == content
+
+
 class Command:
     """A credential command that counts its runs."""
 
