@@ -100,6 +100,18 @@ def test_a_gateway_that_never_recovers():
 
 
 @pytest.mark.parametrize("call", [_step, _sample])
+def test_polls_are_counted_from_zero(call):
+    """M22: each poll says how many there were before it, and the first how long the post took."""
+    pending = {"type": "try_again", "request_id": "r", "queue_state": "active"}
+    end, _, network = polled(lambda n: (408, pending) if n <= 2 else None, call)
+    assert not isinstance(end, BaseException), end
+    asked = [sent.headers for sent in network.of("retrieve_future")][-3:]
+    assert [each["x-tinker-request-iteration"] for each in asked] == ["0", "1", "2"]
+    roundtrips = ["x-tinker-create-promise-roundtrip-time" in each for each in asked]
+    assert roundtrips == [True, False, False]
+
+
+@pytest.mark.parametrize("call", [_step, _sample])
 def test_retry_after_cap_holds_for_polls(call):
     """F22: a delay longer than `retry_after_cap` is cut to it, also at polls."""
     refusal = reply(429, {"detail": "later"}, {"retry-after": "50"})

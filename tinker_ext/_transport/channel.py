@@ -67,7 +67,6 @@ class Channel(asyncio.BufferedProtocol):
         "_unwritten",
         "_waiter",
         "alive",
-        "exchanges",
         "idle_since",
     )
 
@@ -85,7 +84,6 @@ class Channel(asyncio.BufferedProtocol):
         self._paused = False
         self.alive = False
         self.idle_since = 0.0
-        self.exchanges = 0
         self._reset(0, head_only=False)
 
     def _reset(self, limit: int, *, head_only: bool) -> None:
@@ -113,7 +111,6 @@ class Channel(asyncio.BufferedProtocol):
         assert self._transport is not None
         assert self._waiter is None
         self._reset(limit, head_only=head_only)
-        self.exchanges += 1
         waiter: asyncio.Future[RawReply] = asyncio.Future(loop=self._loop)
         self._waiter = waiter
         if not body:

@@ -393,7 +393,6 @@ class _Poll(Attempts):
                 return Retry(self._pace * (0.5 + self.rng.random() / 2), "pending")
             return Retry(0.0, "pending")
         if isinstance(answer, MetadataOnly):
-            self.release()
             if self._told_size:
                 self._failure = _only_metadata()
                 return Fail("final")

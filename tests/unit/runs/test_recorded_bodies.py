@@ -9,7 +9,7 @@ import pytest
 
 from tinker_ext._wire.payload import Payload
 from tinker_ext.journal import Journal, JournalError
-from tinker_ext.journal.recorder import as_recorded
+from tinker_ext.journal.recorder import Recorder, as_recorded
 
 
 def recorded(operation, body, wire=None):
@@ -63,3 +63,25 @@ def test_a_journal_that_cannot_be_rewritten_stays_long_and_a_mistake_is_shown(tm
     journal.long_bytes = journal.file.size + 10_000
     journal.step_done(2, 7, {})  # not long: not rewritten
     journal.close()
+
+
+@pytest.mark.parametrize("raised", [JournalError("the disk is full"), KeyError("ours")])
+def test_a_refusal_that_cannot_be_recorded_is_told_and_a_mistake_is_shown(tmp_path, caplog, raised):
+    """M20: of a full disk there is a line in the log; an error of ours is not taken for one."""
+    journal = Journal(tmp_path / "j")
+    journal.plan({"base_model": "m", "rank": 4, "seed": 1})
+    recorder = Recorder(SimpleNamespace(), journal)
+    recorder._new.add(7)
+    journal.state.requests[7] = object()
+
+    def note(*args, **fields):
+        raise raised
+
+    journal.note = note
+    request = SimpleNamespace(seq_id=7)
+    if isinstance(raised, JournalError):
+        recorder.refused(request)
+        assert "the disk is full" in caplog.text
+    else:
+        with pytest.raises(KeyError):
+            recorder.refused(request)
