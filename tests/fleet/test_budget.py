@@ -131,6 +131,18 @@ def test_what_a_call_did_not_use_is_free_again(ledgers):
     assert calls >= (1000 - 2 * 50) / 5 - 20
 
 
+def test_who_leaves_gives_the_rest_of_its_block_back(ledgers):
+    """M49: else workers that come and go would use up a budget with next to nothing."""
+    one, two = ledgers(2, Budget(tokens=1000))
+    one.hold(Tokens(sample=3)).settle(Tokens(sample=2))
+    under_way = one.hold(Tokens(sample=8))
+    one._member.leave()
+    with pytest.raises(BudgetExceededError, match=f"{one._member.id} 10"):
+        two.hold(Tokens(sample=991))
+    two.hold(Tokens(sample=990)).release()
+    under_way.release()
+
+
 def test_most_calls_are_checked_without_the_store(ledgers):
     """M49: a block serves many calls."""
     ledger = ledgers(1, Budget(tokens=10**9))[0]

@@ -76,13 +76,14 @@ class SharedLedger(Ledger):
                 return
         raise self._exceeded(need, found).with_context(operation=operation or None)
 
-    def told(self) -> dict[str, Any]:
+    def told(self, *, last: bool = False) -> dict[str, Any]:
         """What a report says of the budget; also for a store that has lost what it held."""
+        part = 0.0 if last else 1 / BLOCK_PART
         with self._lock:
             has = _amounts(self._taken.tokens, self._taken.cost)
             for kind, used in has.items():
-                # The rest of a block stays unless it is large.
-                rest = min(self._aside[kind] - used, self._left.get(kind, 0.0) / BLOCK_PART)
+                # The rest of a block stays unless it is large, or its member leaves.
+                rest = min(self._aside[kind] - used, self._left.get(kind, 0.0) * part)
                 has[kind] = used + max(0.0, rest)
             # The store may note it though its reply is lost: what is given back is not used.
             self._aside = {kind: min(amount, has[kind]) for kind, amount in self._aside.items()}

@@ -254,7 +254,7 @@ class Member:
             "base_url": self._server[0],
             "said": self._said(pool) if pool else {},
             "asks": [],
-            **self.ledger.told(),
+            **self.ledger.told(last=pool is None),
         }
 
     def _said(self, pool: SamplePool) -> dict[str, Any]:
