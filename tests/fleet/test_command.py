@@ -10,6 +10,7 @@ import pytest
 from fleet.test_members import Work, member_of, wait_for
 
 from tinker_ext.cli.run import run
+from tinker_ext.fleet.state import MOST_LEFT
 from tinker_ext.ledger import Budget, Ledger, Tokens
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +83,30 @@ def test_who_left_still_counts(fleet, place, capsys):
     (about,) = json.loads(capsys.readouterr().out)["fleets"]
     assert about["spend_of_those_gone"][fleet[0].id]["sample"] == 400
     assert about["spend"]["sample"] == 400
+
+
+def test_of_many_that_left_the_number_is_not_known(fleet, place, capsys):
+    """M49: those whose spending is added up are not one member."""
+
+    def shown():
+        assert run(["fleet", "--once", place]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    for number in range(MOST_LEFT + 2):
+        told = fleet[0]._report(None) | {"id": f"w{number}", "new": False}
+        fleet[0].store.report(fleet[0].group, told)
+        if number == 1:
+            assert "; 2 members left" in shown()
+    assert f"; more than {MOST_LEFT} members left" in shown()
+
+
+def test_damage_that_only_people_would_see_is_one_line(fleet, place, capsys):
+    """M49: members do not read all that they write."""
+    told = fleet[0]._report(fleet[0]._pool()) | {"id": "another program"}
+    del told["said"]["run"]
+    fleet[0].store.report(fleet[0].group, told)
+    assert run(["fleet", "--once", place]) == 1
+    assert "what it holds is damaged" in capsys.readouterr().err
 
 
 def test_the_live_table_follows(fleet, place):

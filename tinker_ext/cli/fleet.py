@@ -79,7 +79,8 @@ def command(context: click.Context, store: str | None, interval: float, once: bo
 def _look(store: Store) -> list[dict[str, Any]]:
     store.open(make=False)
     names = store.groups() if store.salt else []
-    return [{"fleet": name, **described(store.look(name))} for name in names]
+    with store.reading():
+        return [{"fleet": name, **described(store.look(name))} for name in names]
 
 
 def described(record: FleetRecord) -> dict[str, Any]:
@@ -163,6 +164,8 @@ def _title(about: dict[str, Any]) -> str:
 
 
 def _money(about: dict[str, Any]) -> str:
+    from tinker_ext.fleet.state import EARLIER
+
     spend, budget = about["spend"], about["budget"]
     parts = []
     for kind in ("tokens", "train", "prefill", "sample", "cost"):
@@ -171,6 +174,7 @@ def _money(about: dict[str, Any]) -> str:
         unit = about["currency"] or "cost" if kind == "cost" else kind
         most = f" of {budget[kind]:,.6g}" if kind in budget else ""
         parts.append(f"{unit} {spend.get(kind, 0):,.6g}{most}")
-    gone = len(about["spend_of_those_gone"])
+    gone = [name for name in about["spend_of_those_gone"] if name != EARLIER]
+    more = "more than " if len(gone) < len(about["spend_of_those_gone"]) else ""
     text = "Spent or set aside: " + (", ".join(parts) or "nothing")
-    return f"{text}; {counted(gone, 'member')} left" if gone else text
+    return f"{text}; {more}{counted(len(gone), 'member')} left" if gone else text
