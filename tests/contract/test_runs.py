@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import re
 import threading
 
 import httpx
@@ -17,7 +18,7 @@ from tinker_ext import runs as run_module
 from tinker_ext.errors import InvalidInputError, RequestFailedError, UnsafeToRetryError
 from tinker_ext.journal import Journal, JournalError
 from tinker_ext.mock import Server, Settings
-from tinker_ext.types.optimizer import AdamOptimizerConfig
+from tinker_ext.types.optimizer import AdamOptimizerConfig, OptimizerConfigBase
 
 
 @pytest.fixture(scope="module")
@@ -534,6 +535,42 @@ def test_a_client_that_sent_nothing_gives_its_journal_back(path):
 
 
 # -- what does not fit -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"base_model": ""},
+        {"base_model": None},
+        {"user_metadata": 3},
+        {"optimizer": "adamw"},
+        {"optimizer": AdamOptimizerConfig},
+        {"optimizer": OptimizerConfigBase(type="lion", momentum=float("nan"))},
+        {"optimizer": OptimizerConfigBase(type="lion", momentum=object())},
+    ],
+)
+def test_what_makes_no_model_is_refused_before_there_is_a_journal(server, path, wrong):
+    """M20: with the words that a service has for it."""
+    options = {"base_model": MODEL, **wrong}
+    with ServiceClient(base_url=server.url, api_key="tml-x") as service:
+        with pytest.raises(InvalidInputError) as told:
+            service.create_lora_training_client(rank=4, **options)
+        with pytest.raises(InvalidInputError, match=re.escape(str(told.value))):
+            make(server, path, **options)
+    assert not path.exists()
+
+
+def test_an_optimizer_may_hold_numbers_of_numpy(server, path):
+    """M20: as it may without a journal, which gives them back."""
+    family = OptimizerConfigBase(type="lion", momentum=np.float32(0.5), steps=np.arange(2))
+    for _ in range(2):
+        with make(server, path, optimizer=family) as run:
+            train(run, 1)
+        assert run.journal.state.plan["optimizer"] == {
+            "type": "lion",
+            "momentum": 0.5,
+            "steps": [0, 1],
+        }
 
 
 def test_another_optimizer_is_refused(server, path):

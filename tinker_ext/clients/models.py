@@ -16,6 +16,7 @@ from tinker_api import operations as api
 
 import tinker_ext._statuses as statuses
 from tinker_ext._wire.dialect import Dialect, Wire
+from tinker_ext._wire.json_codec import dumps
 from tinker_ext.clients import embedded
 from tinker_ext.clients.arguments import record_of
 from tinker_ext.clients.training import TrainingClient
@@ -56,7 +57,7 @@ class NewModel:
         family = None if self.optimizer is None else record_of(self.optimizer)
         adapter = {name: getattr(self.lora, name) for name in _ADAPTER}
         plan = {"base_model": self.base_model, **adapter, "optimizer": family}
-        written: dict[str, Any] = json.loads(json.dumps(plan))
+        written: dict[str, Any] = json.loads(dumps(plan))
         return written
 
 
