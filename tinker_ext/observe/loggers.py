@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from tinker_ext import forks
 from tinker_ext._extras import how_to_install
@@ -35,6 +35,9 @@ EVERY_SECONDS = 0.5
 
 SAFE_SECONDS = 3.0
 """After a crash the steps of this long are passed on again: some packages write with a delay."""
+
+
+_Step = tuple[int, dict[str, float], float]  # its number, what it says, when it was written
 
 
 class Logger(Protocol):
@@ -238,6 +241,7 @@ class _Forwarding(RunLog):
         self._save()
         self._stop = threading.Event()
         self._passing = forks.lock()
+        self._followed: BinaryIO | None = None
         self._thread: threading.Thread | None = None
 
     def write(self, kind: str, **fields: Any) -> None:
@@ -263,13 +267,17 @@ class _Forwarding(RunLog):
         for label, each in list(self._loggers.items()):
             self._guard(label, each.close)
         self._loggers.clear()
+        with self._passing:
+            if self._followed is not None:
+                self._followed.close()
+                self._followed = None
         self._notes["clean"] = True
         self._save()
 
     def forward(self) -> None:
         """Pass on what the log has and the loggers have not; `close` and the thread do this."""
         with self._passing:
-            steps, offset = _steps(self.path, self._notes.get("offset", 0))
+            steps, offset = self._unread()
             if not steps:
                 return
             for label, each in list(self._loggers.items()):
@@ -284,6 +292,31 @@ class _Forwarding(RunLog):
                 del self._trail[0]
             self._notes |= {"offset": offset, "safe": self._trail[0][1], "clean": False}
             self._save()
+
+    def _unread(self) -> tuple[list[_Step], int]:
+        """The steps that were not passed on, also the last ones of a log that was moved."""
+        steps: list[_Step] = []
+        offset = self._notes.get("offset", 0)
+        with suppress(OSError):
+            if self._followed is not None and self._is_elsewhere(self._followed):
+                steps, _ = _steps(self._followed, offset)
+                self._followed.close()
+                self._followed = None
+                offset = self._notes["offset"] = 0
+                self._trail = [(0.0, 0)]
+            if self._followed is None:
+                self._followed = self.path.open("rb")
+            more, offset = _steps(self._followed, offset)
+            steps += more
+        return steps, offset
+
+    def _is_elsewhere(self, followed: BinaryIO) -> bool:
+        """Whether the log goes on in another file: there is something in it, as after a move."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return False
+        return found.st_size > 0 and not os.path.samestat(found, os.fstat(followed.fileno()))
 
     def _guard(self, label: str, call: Any, *arguments: Any) -> bool:
         try:
@@ -329,27 +362,23 @@ _ODD = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What a line raises that is not as it should be; it costs itself only."""
 
 
-def _steps(path: Path, offset: int) -> tuple[list[tuple[int, dict[str, float], float]], int]:
+def _steps(file: BinaryIO, offset: int) -> tuple[list[_Step], int]:
     """The steps after an offset, and the offset behind the last whole line."""
     found = []
-    try:
-        with path.open("rb") as file:
-            if file.seek(0, os.SEEK_END) < offset:
-                offset = 0  # another log has taken its place
-            file.seek(offset)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                offset += len(line)
-                if b'"type":"step"' in line[:20]:
-                    with suppress(*_ODD):
-                        found.append(_values(json.loads(line)))
-    except OSError:
-        pass
+    if file.seek(0, os.SEEK_END) < offset:
+        offset = 0  # another log has taken its place
+    file.seek(offset)
+    for line in file:
+        if not line.endswith(b"\n"):
+            break
+        offset += len(line)
+        if b'"type":"step"' in line[:20]:
+            with suppress(*_ODD):
+                found.append(_values(json.loads(line)))
     return found, offset
 
 
-def _values(record: Mapping[str, Any]) -> tuple[int, dict[str, float], float]:
+def _values(record: Mapping[str, Any]) -> _Step:
     tokens, totals = record.get("tokens") or {}, record.get("totals") or {}
     loss, seconds, trained = record.get("loss"), record.get("seconds"), tokens.get("train") or 0
     metrics = record.get("metrics") or {}

@@ -190,12 +190,17 @@ def test_after_a_crash_the_last_seconds_are_passed_on_again(tmp_path, monkeypatc
 def test_half_a_line_is_left_for_later(tmp_path):
     """M34: a line that is being written is passed on once it is whole."""
     place = tmp_path / "log.jsonl"
+
+    def steps(offset):
+        with place.open("rb") as file:
+            return loggers._steps(file, offset)
+
     whole = b'{"type":"step","step":1,"time":1.0,"loss":2.0}\n'
     place.write_bytes(whole + b'{"type":"step","step":2')
-    found, offset = loggers._steps(place, 0)
+    found, offset = steps(0)
     assert found == [(1, {"loss": 2.0}, 1.0)]
     assert offset == len(whole)
     place.write_bytes(whole + b'{"type":"step","step":2}\n' + whole)
-    assert loggers._steps(place, offset) == ([(1, {"loss": 2.0}, 1.0)], len(whole) * 2 + 25)
-    assert loggers._steps(place, len(whole) * 2 + 25)[0] == []
-    assert len(loggers._steps(place, 10_000)[0]) == 2  # a shorter file is another log
+    assert steps(offset) == ([(1, {"loss": 2.0}, 1.0)], len(whole) * 2 + 25)
+    assert steps(len(whole) * 2 + 25)[0] == []
+    assert len(steps(10_000)[0]) == 2  # a shorter file is another log

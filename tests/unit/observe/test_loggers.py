@@ -7,8 +7,9 @@ import time
 import pytest
 from in_process import MODEL, adam, datum
 
-from tinker_ext import ServiceClient, log_to
+from tinker_ext import ServiceClient, log_to, runlog
 from tinker_ext.errors import ConfigurationError
+from tinker_ext.observe import loggers
 
 
 class Kept:
@@ -77,6 +78,34 @@ def test_steps_are_passed_on_while_the_run_goes_on(tmp_path):
         time.sleep(0.05)
     assert kept.flushed == 1
     log.close()
+
+
+@pytest.mark.parametrize("way", ["move", "move and create", "delete"])
+def test_the_last_steps_of_a_log_that_was_rotated_are_passed_on(tmp_path, monkeypatch, way):
+    """M34: those too that were written before the run noticed it, each once."""
+    monkeypatch.setattr(loggers, "EVERY_SECONDS", 1000.0)
+    monkeypatch.setattr(runlog, "LOOK_SECONDS", float("inf"))
+    kept = Kept()
+    log = log_to(tmp_path / "run", kept)
+    step(log, 1)
+    log.forward()
+    step(log, 2)
+    if way == "delete":
+        log.path.unlink()
+    else:
+        log.path.rename(f"{log.path}.1")
+    if way == "move and create":
+        log.path.touch()
+    step(log, 3)
+    log.forward()
+    step(log, 4)
+    monkeypatch.setattr(runlog, "LOOK_SECONDS", -1.0)
+    step(log, 5)
+    log.forward()
+    step(log, 6)
+    log.close()
+    assert numbers(kept) == [1, 2, 3, 4, 5, 6]
+    assert [line["step"] for line in runlog.read(log.path)] == [5, 6]
 
 
 def test_a_run_that_goes_on_continues_and_repeats_nothing(tmp_path):

@@ -63,7 +63,8 @@ def test_a_line_nested_without_end_is_passed_over_by_every_reader(tmp_path):
     assert [line["step"] for line in read(path)] == [4]
     assert last_steps(path) == {"m": 4}
     assert [line["step"] for line in next(_tail(path))] == [4]
-    assert [step for step, *_ in _steps(path, 0)[0]] == [4]
+    with path.open("rb") as file:
+        assert [step for step, *_ in _steps(file, 0)[0]] == [4]
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(tmp_path, caplog):
