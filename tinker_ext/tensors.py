@@ -219,7 +219,9 @@ def _source(value: object, what: str) -> npt.NDArray[Any]:
         raise InvalidInputError(f"{what}: {error}") from None
     if made.dtype.kind == "u" and not hasattr(value, "dtype"):
         # numpy reads a list of ints of 2**63 and above as uint64.
-        raise InvalidInputError(f"{what}: {int(made.max())} is outside the range of int64.")
+        most = int(made.max(initial=0))
+        if most > _INT64.max:
+            raise InvalidInputError(f"{what}: {most} is outside the range of int64.")
     return made
 
 

@@ -34,6 +34,7 @@ def test_every_signed_int_becomes_int64(dtype):
         (np.array([True]), "astype"),
         (np.array([1], dtype=np.uint8), r"astype\(np.int64\)"),
         (np.array([1], dtype=np.uint64), "astype"),
+        ([np.uint16(1), np.uint16(2)], r"uint16 .*astype\(np.int64\)"),
         ([True, False], "astype"),
         (np.array([1, 2], dtype=object), r"astype\(np.int64\)"),
         (np.array([1, 2**63], dtype=object), "outside the range"),
