@@ -118,6 +118,25 @@ def test_another_layout_in_redis(redis_server):
         client.flushall()
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("layout", b"\xff", "cannot hold a fleet"),
+        ("salt", b"\xff", "cannot hold a fleet"),
+        ("layout", "²", "its layout is ²"),
+    ],
+)
+def test_what_another_program_wrote_into_redis_about_it(redis_server, name, value, words):
+    """M49: one error, as for a key of another type."""
+    import redis
+
+    with redis.Redis.from_url(redis_server.url) as client:
+        client.flushall()
+        client.set(f"tinker-ext:fleet:{name}", value)
+        assert words in complaint(redis_server.url)
+        client.flushall()
+
+
 def test_two_versions_at_once(address, monkeypatch):
     """M49: a store in use by another version is refused, and the error names who uses it."""
     monkeypatch.setattr("tinker_ext.fleet.member.__version__", "9.3.0")
@@ -196,6 +215,8 @@ def test_a_url_that_is_not_one():
         "rediss://:pass-canary@127.0.0.1:1/0?ssl_cert_reqs=bogus",
         "redis:pass-canary@127.0.0.1",
         "rediss:/u:pass-canary@127.0.0.1",
+        "redis://:pass-canary",
+        "redis://u:pass-canary/0",
     ],
 )
 def test_a_password_in_a_wrong_address_is_not_shown(address, tmp_path, monkeypatch, capsys):

@@ -170,7 +170,7 @@ class Redis:
             for name, value in mine.items():
                 client.setnx(f"{PREFIX}:{name}", value)
             return {name: client.get(f"{PREFIX}:{name}") for name in ("layout", "salt")}
-        except (wrong.RedisError, OSError) as error:
+        except (wrong.RedisError, OSError, UnicodeError) as error:
             what, hint = "cannot hold a fleet", "Give another server, or ask who runs this one."
             if isinstance(error, wrong.AuthenticationError | wrong.NoPermissionError):
                 what, hint = "refused the user or password", _PASSWORD_HINT

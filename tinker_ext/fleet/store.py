@@ -43,7 +43,7 @@ class Store:
         found = self._engine.open(mine if make else {})
         layout, self.salt = found.get("layout") or mine["layout"], found.get("salt") or ""
         if layout != mine["layout"]:
-            age = "an older" if layout.isdigit() and int(layout) < LAYOUT else "a newer"
+            age = "an older" if layout.isdecimal() and int(layout) < LAYOUT else "a newer"
             raise ConfigurationError(
                 f"The fleet at {self.place} was written by {age} version of tinker-ext: its layout "
                 f"is {layout}, and version {__version__} uses {LAYOUT}. {_ONE_VERSION}"
@@ -151,6 +151,7 @@ def without_password(address: str) -> str:
         return folder
     try:
         parts = urlsplit(address)
+        _ = parts.port  # where the host was forgotten it is the password, and not a number
         rest = parts.path + parts.query + parts.fragment
     except ValueError:
         rest = "@"
