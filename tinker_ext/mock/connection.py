@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import socket
 import struct
@@ -67,7 +68,8 @@ class Connection:
         line = self._transport.get_extra_info("socket")
         if line is not None:
             linger = struct.pack("ii", 1, 0)
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            with contextlib.suppress(OSError):  # a caller that has gone closed it already
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self._transport.abort()
         await self._gone()
 
