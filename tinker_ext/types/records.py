@@ -142,7 +142,8 @@ def number(
     def convert(value: Any) -> Any:
         try:
             found = read(value)
-        except (TypeError, ValueError):  # an array of several numbers, for example
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            # An array or a tensor of several numbers, for example, or a fraction beyond all floats.
             raise InvalidInputError(f"{name} must be {kind}, not {value!r}.") from None
         # Also an integer that no float can hold.
         if not whole and not -_LARGEST <= found <= _LARGEST:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from fractions import Fraction
 
 import attrs
 import numpy as np
@@ -10,6 +11,15 @@ from rows import for_each
 
 from tinker_ext import types
 from tinker_ext.errors import InvalidInputError
+
+
+class Several:
+    """Numbers that are not one, which torch refuses with this error."""
+
+    def _refuse(self):
+        raise RuntimeError("a Tensor with 2 elements cannot be converted to Scalar")
+
+    __float__ = __index__ = _refuse
 
 
 def test_adam_defaults():
@@ -30,6 +40,9 @@ def test_adam_defaults():
         (types.AdamParams, {"learning_rate": float("inf")}),
         (types.AdamParams, {"learning_rate": 10**400}),
         (types.SamplingParams, {"temperature": -(10**400)}),
+        (types.AdamParams, {"learning_rate": Fraction(10**400)}),
+        (types.AdamParams, {"learning_rate": Several()}),
+        (types.LoraConfig, {"rank": Several()}),
         (types.AdamParams, {"learning_rate": "fast"}),
         (types.DimuonParams, {"learning_rate": -1}),
         (types.DimuonParams, {"learning_rate": 1, "beta1": 1}),
