@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tinker_ext.fleet import open_store
+from tinker_ext.fleet import open_store, state
 from tinker_ext.fleet.state import EARLIER, KINDS, MOST_LEFT
 from tinker_ext.fleet.store import Store
 
@@ -259,6 +259,20 @@ def test_a_clock_that_was_set_back_does_not_stop_the_fleet(tmp_path):
         execute("UPDATE fleets SET kept = json_set(kept, '$.next', unixepoch() + 7200)")
     assert step(store, "a", every=1.0).plan.number > before
     store.close()
+
+
+def test_a_clock_that_was_set_back_does_not_lengthen_the_lease_of_one_that_was_killed():
+    """M49: who is alive reports again; the other one's permits are free after a while."""
+    kept = state.kept_in(None)
+    given = {"new": False, "ttl": 5.0, "every": 1.0, "urgent": False, "said": SAID}
+    given |= {"has": NOTHING, **USUAL}
+    for name in ("alive", "killed"):
+        state.report(kept, 9000.0, given | {"id": name})
+    shares = []
+    for now in (100.0, 158.0, 165.0):  # an hour and more before
+        state.report(kept, now, given | {"id": "alive"})
+        shares.append(list(kept["plan"]["shares"]))
+    assert shares == [["alive", "killed"], ["alive", "killed"], ["alive"]]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

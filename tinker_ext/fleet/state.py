@@ -24,6 +24,7 @@ Amounts = Mapping[str, float]
 Kept = dict[str, Any]
 _TOLD = list(attrs.fields_dict(Row))[1:]
 EARLIER, MOST_LEFT = "earlier members", 50
+LONGEST_LEASE = 60.0  # what ends later was written before the clock was set back
 
 
 class FleetRecord(NamedTuple):
@@ -58,6 +59,8 @@ def report(kept: Kept, now: float, given: Mapping[str, Any]) -> int:
         Which of the blocks that the member asks for it has got, or 0.
     """
     ttl, every = given["ttl"], given["every"]
+    for row in kept["rows"].values():
+        row["expires"] = min(row["expires"], now + LONGEST_LEASE)
     if given["new"] and not record_of(kept, now).members:
         # A new run begins, and what the last one spent is not its business.
         kept |= {**kept_in(None), "plan": kept["plan"]}
