@@ -198,7 +198,9 @@ class RunLog(_Lines):
         line = encode({"type": kind, "time": now, **fields})
         with self._lock:
             try:
-                if self._file is not None and abs(now - self._looked) > LOOK_SECONDS:
+                # Whoever follows the log by its name waits for its end.
+                due = abs(now - self._looked) > LOOK_SECONDS or kind == "session_end"
+                if self._file is not None and due:
                     self._looked = now
                     self._look(os.fstat(self._file))
                 if self._file is None:

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -94,6 +95,17 @@ def test_a_log_deleted_during_a_run_goes_on_in_a_new_file(tmp_path, caplog, monk
         f"The run log {log.path} was deleted during the run. What was in it is lost; a new file "
         "with the same name has what follows."
     )
+
+
+def test_the_end_of_a_run_is_in_the_log_that_has_its_name(tmp_path):
+    """M34: also when it was rotated just before, or who follows it would wait for ever."""
+    log = RunLog(tmp_path / "m.jsonl")
+    log.write("session_start", session="s")
+    log._looked = time.time()
+    log.path.rename(tmp_path / "m.jsonl.1")
+    log.write("session_end", session="s", status="success")
+    log.close()
+    assert [line["type"] for line in read(log.path)] == ["session_start", "session_end"]
 
 
 def test_a_log_rotated_during_a_run_goes_on_in_a_new_file(tmp_path, caplog, monkeypatch):
