@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -53,7 +54,7 @@ def _matrix(context: click.Context, _: click.Parameter, value: tuple[str, ...]) 
 
 
 @click.command(cls=Command, name="conform", examples=EXAMPLES)
-@click.argument("url")
+@click.argument("url", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write the report as JUnit XML too.")  # fmt: skip
@@ -73,7 +74,7 @@ def _matrix(context: click.Context, _: click.Parameter, value: tuple[str, ...]) 
 @click.pass_context
 def command(
     context: click.Context,
-    url: str,
+    url: str | None,
     as_json: bool,
     junit: Path | None,
     remember: Path | None,
@@ -81,7 +82,7 @@ def command(
     model: str | None,
     wire: str | None,
 ) -> int:
-    """Test the server at URL against the API: numbers, not only shapes.
+    """Test the server at URL, or of --base-url, against the API: numbers, not only shapes.
 
     Trains small models and samples from them. Each check passes, fails with its evidence and what
     clients do about it, or is absent where the server does not offer the feature.
@@ -95,6 +96,9 @@ def command(
 
     screen = screen_of(context)
     screen.format = "json" if as_json else screen.format
+    url = url or screen.base_url or os.environ.get("TINKER_BASE_URL")
+    if url is None:
+        raise click.UsageError("Missing argument 'URL': the server to test.", context)
     total = None if only else len(names())
     done = 0
     with screen.progress("Checking") as advance:

@@ -53,3 +53,13 @@ def test_a_url_that_is_none_has_no_advice_about_checks(capsys, url):
     error = capsys.readouterr().err
     assert "http://" in error
     assert "--list" not in error
+
+
+@pytest.mark.parametrize(
+    "words", [["--base-url", "embedded", "conform"], ["conform", "--base-url", "embedded"]]
+)
+def test_the_server_may_be_that_of_the_option(words, capsys):
+    """M41: conform tests the server that the other commands use; without one it says so."""
+    assert run([*words, "--only", "service.healthz"]) == 0
+    assert run(["conform", "--only", "service.healthz"]) == 2
+    assert "URL" in capsys.readouterr().err
