@@ -89,7 +89,7 @@ def _tail(path: Path) -> Iterator[list[dict[str, Any]]]:
     offset = number = 0
     while True:
         found = []
-        # Between two files of a rotation there is none.
+        # Between two files of a rotation the log has no file.
         with suppress(FileNotFoundError), path.open("rb") as file:
             status = os.fstat(file.fileno())
             if status.st_ino != number or status.st_size < offset:
