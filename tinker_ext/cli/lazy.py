@@ -24,7 +24,7 @@ def _note(context: click.Context, option: click.Parameter, value: Any) -> None:
 
 
 def shared_options() -> list[click.Parameter]:
-    """Return the options that stand before the name of a command or behind it."""
+    """Return the options that stand before the name of a command or a group, or behind it."""
     options: dict[str, Any] = {"callback": _note, "expose_value": False, "is_eager": True}
     return [
         click.Option(
@@ -61,13 +61,14 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A group of our commands."""
+    """A group of our commands; the shared options may follow its name, too."""
 
     command_class = Command
 
     def __init__(self, *args: Any, **options: Any) -> None:
         options.setdefault("context_settings", NAMES)
         super().__init__(*args, **options)
+        self.params.extend(shared_options())
 
 
 class Root(click.Group):
