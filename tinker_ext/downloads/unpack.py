@@ -1,4 +1,4 @@
-"""An archive to a directory: plain files and folders only, inside bounds, all or nothing.
+"""A tar archive to a directory: plain files and folders only, inside bounds, all or nothing.
 
 A checkpoint archive comes from a server that may be broken or hostile. So nothing but regular files
 and directories is accepted, every name is checked before a byte is written, sizes are counted as
@@ -8,17 +8,14 @@ that takes the target's name only when everything went well.
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
-import stat
-import struct
 import tarfile
 import tempfile
 import unicodedata
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
@@ -30,8 +27,6 @@ BLOCK_BYTES = 1 << 16
 # One read inside an archive's own structures; larger ones only serve to fill memory.
 READ_BYTES = 4 << 20
 GZIP_MAGIC = b"\x1f\x8b"
-ZIP_MAGIC = b"PK"
-GZIP_WINDOW = 31
 
 
 @attrs.frozen
@@ -51,16 +46,6 @@ class UnpackLimits:
     max_depth: int = 16
 
 
-@attrs.frozen
-class _Entry:
-    """One thing in an archive that may be written."""
-
-    name: PurePosixPath
-    is_dir: bool
-    size: int
-    open: Callable[[], IO[bytes]]
-
-
 def unpack(
     archive: Path,
     target: Path,
@@ -68,7 +53,7 @@ def unpack(
     limits: UnpackLimits | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Path:
-    """Unpack a tar, tar.gz or zip archive into a new directory.
+    """Unpack a tar or tar.gz archive into a new directory.
 
     Args:
         archive: the file to read.
@@ -91,22 +76,20 @@ def unpack(
     try:
         inside = workplace / "tree"
         inside.mkdir()
-        _write_all(archive, inside, workplace, bounds, progress or (lambda done: None))
+        _write_all(archive, inside, bounds, progress or (lambda done: None))
         os.replace(inside, target)
     except DownloadError:
         raise
+    except EOFError:
+        raise DownloadError(f"{archive.name} is cut short; fetch it again") from None
     except (
         tarfile.TarError,
-        zipfile.BadZipFile,
         zlib.error,
-        struct.error,
-        EOFError,
         OSError,
         ValueError,
         KeyError,
         OverflowError,
         RecursionError,
-        RuntimeError,
     ) as error:
         # The standard library meets damage with all of these.
         reason = str(error).splitlines()[0][:200] if str(error) else ""
@@ -119,38 +102,28 @@ def unpack(
 
 
 def _write_all(
-    archive: Path,
-    inside: Path,
-    workplace: Path,
-    bounds: UnpackLimits,
-    progress: Callable[[int], None],
+    archive: Path, inside: Path, bounds: UnpackLimits, progress: Callable[[int], None]
 ) -> None:
     packed = archive.stat().st_size
     allowed = min(bounds.max_bytes, int(max(packed, 1) * bounds.max_ratio) + (1 << 20))
     written = 0
     names = _Names(bounds)
-    with _plain(archive, workplace, allowed) as file:
-        for entry in _entries(file):
-            place = inside / names.accept(entry)
-            if entry.is_dir:
+    with _Guarded(archive, allowed) as file:
+        for member, source in _members(file):
+            place = inside / names.accept(member)
+            if member.isdir():
                 place.mkdir(parents=True, exist_ok=True)
                 continue
-            if entry.size > allowed - written:
+            if member.size > allowed - written:
                 raise _too_large(archive, allowed)
             place.parent.mkdir(parents=True, exist_ok=True)
-            count = 0
-            with entry.open() as source, place.open("xb") as sink:
+            with place.open("xb") as sink:
                 while block := source.read(BLOCK_BYTES):
-                    count += len(block)
-                    if count > entry.size or written + count > allowed:
-                        raise _too_large(archive, allowed)
+                    written += len(block)
                     sink.write(block)
-                    progress(written + count)
-            if count != entry.size:
-                raise DownloadError(
-                    f"{archive.name} is cut short: {entry.name} has {count} of {entry.size} bytes"
-                )
-            written += count
+                    progress(written)
+            if place.stat().st_size != member.size:
+                raise EOFError
 
 
 def _too_large(archive: Path, allowed: int) -> DownloadError:
@@ -168,11 +141,11 @@ class _Names:
         self._count = 0
         self._is_dir: dict[str, bool] = {}
 
-    def accept(self, entry: _Entry) -> PurePosixPath:
+    def accept(self, member: tarfile.TarInfo) -> PurePosixPath:
         self._count += 1
         if self._count > self._bounds.max_files:
             raise DownloadError(f"the archive has more than {self._bounds.max_files} entries")
-        name = entry.name
+        name = _safe_name(member.name)
         parts = name.parts
         if len(parts) > self._bounds.max_depth:
             raise DownloadError(f"{_shown(name)} lies deeper than {self._bounds.max_depth} folders")
@@ -180,7 +153,7 @@ class _Names:
         # would overwrite one another on some of them.
         for depth in range(1, len(parts) + 1):
             key = unicodedata.normalize("NFKC", "/".join(parts[:depth])).casefold()
-            is_dir = depth < len(parts) or entry.is_dir
+            is_dir = depth < len(parts) or member.isdir()
             known = self._is_dir.get(key)
             if known is not None and not (known and is_dir):
                 why = "is both a file and a directory" if is_dir else "appears twice in the archive"
@@ -209,22 +182,27 @@ def _safe_name(raw: str) -> PurePosixPath:
 
 
 class _Guarded:
-    """A file that refuses reads large enough to fill memory, whatever a header claims."""
+    """An archive without its gzip layer, which refuses reads that only serve to fill memory."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.seekable = file.seekable
-        self.seek = file.seek
-        self.tell = file.tell
-        self.close = file.close
-        self.mode = "rb"
+    def __init__(self, archive: Path, allowed: int) -> None:
+        with archive.open("rb") as start:
+            opener: Any = gzip.open if start.read(2) == GZIP_MAGIC else open
+        self._file = file = opener(archive, "rb")
+        self.last = b""
+        """What was read last."""
+        self.seek, self.tell, self.close = file.seek, file.tell, file.close
+        self._archive, self._allowed = archive, allowed
+        # Tar adds a 512-byte header and padding per entry, on top of the files themselves.
+        self._room = allowed + (allowed >> 2) + (1 << 20)
 
-    def read(self, size: int = -1) -> bytes:
-        if size < 0 or size > READ_BYTES:
-            left = os.fstat(self._file.fileno()).st_size - self._file.tell()
-            if (left if size < 0 else size) > READ_BYTES:
-                raise DownloadError("the archive's own tables are too large; it is refused")
-        return self._file.read(size)
+    def read(self, size: int) -> bytes:
+        if size > READ_BYTES:
+            raise DownloadError("the archive's own tables are too large; it is refused")
+        self.last = self._file.read(size)
+        self._room -= len(self.last)
+        if self._room < 0:
+            raise _too_large(self._archive, self._allowed)
+        return self.last
 
     def __enter__(self) -> _Guarded:
         return self
@@ -233,49 +211,7 @@ class _Guarded:
         self.close()
 
 
-def _plain(archive: Path, workplace: Path, allowed: int) -> _Guarded:
-    """Open an archive, with its gzip layer taken off into a bounded temporary file."""
-    with archive.open("rb") as file:
-        magic = file.read(2)
-    if magic != GZIP_MAGIC:
-        return _Guarded(archive.open("rb"))
-    plain = workplace / "plain"
-    with archive.open("rb") as source, plain.open("xb") as sink:
-        _gunzip(archive, source, sink, allowed)
-    return _Guarded(plain.open("rb"))
-
-
-def _gunzip(archive: Path, source: IO[bytes], sink: IO[bytes], allowed: int) -> None:
-    # Tar adds a 512-byte header and padding per entry, on top of the files themselves.
-    room = allowed + (allowed >> 2) + (1 << 20)
-    written = 0
-    stream = zlib.decompressobj(GZIP_WINDOW)
-    pending = source.read(BLOCK_BYTES)
-    while pending:
-        block = stream.decompress(pending, BLOCK_BYTES)
-        written += len(block)
-        if written > room:
-            raise _too_large(archive, allowed)
-        sink.write(block)
-        if stream.eof:
-            pending = stream.unused_data or source.read(BLOCK_BYTES)
-            if pending.strip(b"\x00"):
-                stream = zlib.decompressobj(GZIP_WINDOW)
-            else:
-                return
-        else:
-            pending = stream.unconsumed_tail or source.read(BLOCK_BYTES)
-    if not stream.eof:
-        raise DownloadError(f"{archive.name} is cut short; fetch it again")
-
-
-def _entries(file: _Guarded) -> Iterator[_Entry]:
-    magic = file.read(2)
-    file.seek(0)
-    return _zip_entries(file) if magic == ZIP_MAGIC else _tar_entries(file)
-
-
-def _tar_entries(file: Any) -> Iterator[_Entry]:
+def _members(file: Any) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
     with tarfile.open(fileobj=file, mode="r:", errorlevel=2) as opened:
         tar: Any = opened
         seen = False
@@ -290,34 +226,11 @@ def _tar_entries(file: Any) -> Iterator[_Entry]:
                 )
             if member.size < 0:
                 raise DownloadError(f"the archive has an entry of negative size: {member.size}")
-            reader = partial(tar.extractfile, member)
-            yield _Entry(_safe_name(member.name), member.isdir(), member.size, reader)
+            yield member, tar.extractfile(member)
         if not seen:
             raise DownloadError("the archive is empty")
-        file.seek(tar.offset)
         # Without its closing blocks something after it may be missing.
-        if file.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
+        if file.last != tarfile.NUL * tarfile.BLOCKSIZE:
             raise DownloadError("the archive is cut short; fetch it again")
-
-
-def _zip_entries(file: Any) -> Iterator[_Entry]:
-    with zipfile.ZipFile(file) as archive:
-        infos = archive.infolist()
-        if not infos:
-            raise DownloadError("the archive is empty")
-        for info in infos:
-            kind = stat.S_IFMT(info.external_attr >> 16)
-            if kind not in {0, stat.S_IFREG, stat.S_IFDIR} or info.flag_bits & 0x1:
-                raise DownloadError(
-                    f"the archive has an entry that is neither a file nor a directory, or is "
-                    f"encrypted: {_shown(info.filename)}"
-                )
-            if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-                raise DownloadError(f"unknown compression in {_shown(info.filename)}")
-            # orig_filename is the name before zipfile cuts it at a NUL or turns separators round.
-            yield _Entry(
-                _safe_name(info.orig_filename),
-                info.is_dir(),
-                info.file_size,
-                partial(archive.open, info),
-            )
+        while file.read(BLOCK_BYTES):
+            pass  # to the end, where gzip keeps the checksum
