@@ -33,12 +33,12 @@ from tinker_ext.errors import (
     TinkerError,
 )
 from tinker_ext.journal import Checkpoint, Journal, JournalError, TrainedModel
+from tinker_ext.journal.journal import ADAPTER
 from tinker_ext.journal.recorder import Recorder
 from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig, OptimizerConfigBase
 
 log = logging.getLogger("tinker_ext")
 
-_ADAPTER: Final = ("rank", "seed", "train_mlp", "train_attn", "train_unembed")
 _BLOCK: Final = 1_000_000
 """Numbers of samplers a process may use before those of the process that resumes it."""
 
@@ -55,7 +55,7 @@ class NewModel:
     def plan(self) -> dict[str, Any]:
         """How the model is made, in the JSON that a journal gives back."""
         family = None if self.optimizer is None else record_of(self.optimizer)
-        adapter = {name: getattr(self.lora, name) for name in _ADAPTER}
+        adapter = {name: getattr(self.lora, name) for name in ADAPTER}
         plan = {"base_model": self.base_model, **adapter, "optimizer": family}
         written: dict[str, Any] = json.loads(dumps(plan))
         return written
@@ -445,7 +445,7 @@ async def _restore(
             "journal to start over."
         )
     log.warning("The run has no checkpoint; it starts again at step 0.")
-    lora = LoraConfig(**{name: plan[name] for name in _ADAPTER if name in plan})
+    lora = LoraConfig(**{name: plan[name] for name in ADAPTER if name in plan})
     family = OptimizerConfigBase(**plan["optimizer"]) if plan.get("optimizer") else None
     again = NewModel(plan["base_model"], lora, user_metadata, family)
     client = await _create(workspace, again)

@@ -39,7 +39,7 @@ class JournalFile:
         path: The file; it is made when it does not exist.
         repair: Cut off a last line that was not written to its end. The uncut file is kept
             beside it, with ``.torn`` (``.torn-2``, …) at the end of its name.
-        problem: Says what is wrong with a record; None when it is right.
+        take_in: Called with each record; what it raises refuses the file.
 
     Raises:
         JournalError: The file cannot be opened or made, is not a journal, is damaged, comes from a
@@ -51,7 +51,7 @@ class JournalFile:
         path: str | os.PathLike[str],
         *,
         repair: bool = False,
-        problem: Callable[[Mapping[str, Any]], str | None] = lambda _: None,
+        take_in: Callable[[Mapping[str, Any]], None] = lambda _: None,
     ) -> None:
         if not isinstance(path, (str, os.PathLike)):
             raise JournalError(f"A journal needs the path of its file, not {path!r}.")
@@ -68,7 +68,7 @@ class JournalFile:
             # file is replaced later.
             self._real = Path(os.path.realpath(self.path))
             self._fd = self._open()
-            self.records = self._read(repair, problem)
+            self.records = self._read(repair, take_in)
         except (OSError, ValueError) as error:
             self.close()
             raise self._unusable("opened", error) from error
@@ -203,7 +203,7 @@ class JournalFile:
         _sync_folder(self._real.parent)
 
     def _read(
-        self, repair: bool, problem: Callable[[Mapping[str, Any]], str | None]
+        self, repair: bool, take_in: Callable[[Mapping[str, Any]], None]
     ) -> list[dict[str, Any]]:
         assert self._fd is not None
         with open(self._fd, "rb", closefd=False) as file:
@@ -222,13 +222,14 @@ class JournalFile:
                     "Nothing was changed. Restore the file from a copy, or start a new journal "
                     "and load the last checkpoint."
                 )
-            fault = problem(record)
-            if fault is not None:
+            try:
+                take_in(record)
+            except (TypeError, ValueError, AttributeError) as error:
                 raise JournalError(
-                    f"Line {number} of the journal {self.path} is {fault}, so it was not written "
-                    "by tinker-ext. Nothing was changed. Restore the file from a copy, or start "
-                    "a new journal and load the last checkpoint."
-                )
+                    f"Line {number} of the journal {self.path} was not written by tinker-ext "
+                    f"({error.args[0]}). Nothing was changed. Restore the file from a copy, or "
+                    "start a new journal and load the last checkpoint."
+                ) from None
             records.append(record)
         if tail:
             self._cut(len(content) - len(b"\n".join(lines)) - 1, content, repair, records)

@@ -6,11 +6,11 @@ import functools
 import inspect
 import logging
 import os
-import types
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final
 
 import attrs
+from attrs.validators import instance_of, optional
 
 from tinker_ext import forks
 from tinker_ext.journal.file import JournalError, JournalFile
@@ -27,51 +27,30 @@ KEPT_CHECKPOINTS: Final = 20
 """How many a run may go back to; older ones would only make the journal long."""
 
 
-@attrs.frozen
-class FromState:
-    """A model made from a saved state, as a plan has it."""
-
-    state: str
-    base_model: str | None = None
-    with_optimizer: bool = True
-
-
-@attrs.frozen
-class FromScratch:
-    """A new model, as a plan has it."""
-
-    base_model: str
-    rank: int
-    seed: int | None = None
-    train_mlp: bool = True
-    train_attn: bool = True
-    train_unembed: bool = True
-    optimizer: dict[str, Any] | None = None
-    state: None = None
-
-
-Plan = Annotated[Mapping[str, Any], FromState, FromScratch]
-"""How a model is made, as JSON of one of these forms."""
+# A good checksum does not make a good record: one that was written by hand is refused by its types.
+_TEXT: Final = instance_of(str)
+_COUNT: Final = instance_of(int)
+_OBJECT: Final = instance_of(dict)
 
 
 @attrs.frozen
 class TrainedModel:
     """One model on a server that the run has trained."""
 
-    session_id: str
-    model_id: str
-    number: int
-    first_seq_id: int = 1
-    base_url: str = ""
+    session_id: str = attrs.field(validator=_TEXT)
+    model_id: str = attrs.field(validator=_TEXT)
+    number: int = attrs.field(validator=_COUNT)
+    first_seq_id: int = attrs.field(default=1, validator=_COUNT)
+    base_url: str = attrs.field(default="", validator=_TEXT)
 
 
 @attrs.frozen
 class Checkpoint:
     """A saved state at the end of a step, from which a run can go on."""
 
-    path: str
-    next_step: int
-    notes: Mapping[str, Any] = attrs.field(factory=dict)
+    path: str = attrs.field(validator=_TEXT)
+    next_step: int = attrs.field(validator=_COUNT)
+    notes: Mapping[str, Any] = attrs.field(factory=dict, validator=_OBJECT)
 
 
 @attrs.define
@@ -87,11 +66,11 @@ class RecordedRequest:
         done: Whether its result was seen.
     """
 
-    operation: str
-    digest: str
-    name: str | None = None
-    request_id: str | None = None
-    value: Mapping[str, Any] | None = None
+    operation: str = attrs.field(validator=_TEXT)
+    digest: str = attrs.field(validator=_TEXT)
+    name: str | None = attrs.field(default=None, validator=optional(_TEXT))
+    request_id: str | None = attrs.field(default=None, validator=optional(_TEXT))
+    value: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(_OBJECT))
     done: bool = False
 
 
@@ -113,17 +92,17 @@ class State:
         wire: Form of the last training body.
     """
 
-    plan: Plan | None = None
+    plan: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(_OBJECT))
     model: TrainedModel | None = None
-    attached: int = 0
-    next_step: int = 0
-    next_seq_id: int = 1
-    notes: Mapping[str, Any] = attrs.field(factory=dict)
+    attached: int = attrs.field(default=0, validator=_COUNT)
+    next_step: int = attrs.field(default=0, validator=_COUNT)
+    next_seq_id: int = attrs.field(default=1, validator=_COUNT)
+    notes: Mapping[str, Any] = attrs.field(factory=dict, validator=_OBJECT)
     requests: dict[int, RecordedRequest] = attrs.field(factory=dict)
     checkpoints: list[Checkpoint] = attrs.field(factory=list)
     gradients: bool = False
-    ended: str | None = None
-    wire: str | None = None
+    ended: str | None = attrs.field(default=None, validator=optional(_TEXT))
+    wire: str | None = attrs.field(default=None, validator=optional(_TEXT))
 
     @property
     def in_doubt(self) -> list[int]:
@@ -147,9 +126,14 @@ class State:
         return self._sum()[1]
 
     @classmethod
-    def on(cls, kind: object) -> Callable[..., None] | None:
-        """What takes in records of a kind; None for one that is not known."""
-        return getattr(cls, f"_on_{kind}", None)
+    def of(cls, record: Mapping[str, Any]) -> State:
+        """The state that `to_record` wrote."""
+        model, checkpoints = record.get("life"), record.get("checkpoints") or ()
+        fields = _known(record, cls) | {
+            "model": None if model is None else TrainedModel(**_known(model, TrainedModel)),
+            "checkpoints": [Checkpoint(**_known(each, Checkpoint)) for each in checkpoints],
+        }
+        return cls(**fields)
 
     def to_record(self) -> dict[str, Any]:
         """Everything there is to know between two steps, as one record."""
@@ -159,27 +143,7 @@ class State:
 
     # -- records: a parameter is a key in the file, one with a default may be missing there ----
 
-    def _on_state(
-        self,
-        life: Annotated[Mapping[str, Any], TrainedModel] | None = None,
-        plan: Plan | None = None,
-        attached: int = 0,
-        next_step: int = 0,
-        next_seq_id: int = 1,
-        notes: Mapping[str, Any] | None = None,
-        checkpoints: list[Annotated[Mapping[str, Any], Checkpoint]] | None = None,
-        gradients: bool = False,
-        ended: str | None = None,
-        wire: str | None = None,
-    ) -> None:
-        """Everything there was to know between two steps."""
-        self.model = None if life is None else TrainedModel(**_known(life, TrainedModel))
-        self.checkpoints = [Checkpoint(**_known(each, Checkpoint)) for each in checkpoints or ()]
-        self.plan, self.attached, self.notes = plan, attached, notes or {}
-        self.next_step, self.next_seq_id, self.requests = next_step, next_seq_id, {}
-        self.gradients, self.ended, self.wire = gradients, ended, wire
-
-    def _on_plan(self, plan: Plan) -> None:
+    def _on_plan(self, plan: Mapping[str, Any]) -> None:
         """How the model is made, before it is."""
         self.plan = plan
 
@@ -270,56 +234,18 @@ class State:
         return saved, gradients
 
 
-def problem(record: Mapping[str, Any]) -> str | None:
-    """Say what is wrong with a record.
-
-    Returns:
-        The fault, or None. Kinds and fields that are not known are right: a later writer of the
-        same version may add some.
-    """
-    change = State.on(record.get("t"))
-    fault = None if change is None else _fault(record, change)
-    return None if fault is None else f"a record of kind {record['t']!r} without a usable {fault!r}"
+def _known(fields: Mapping[str, Any], described: Callable[..., Any]) -> dict[str, Any]:
+    """The fields that are known; a later writer of the same version may add others."""
+    return {name: fields[name] for name in _names(described) if name in fields}
 
 
 @functools.cache
-def _forms(described: Callable[..., Any]) -> Mapping[str, tuple[Any, bool]]:
-    """The fields that a function or class takes: their types, and whether they must be there."""
-    hints = get_type_hints(described, include_extras=True)
-    return {
-        parameter.name: (hints[parameter.name], parameter.default is parameter.empty)
-        for parameter in inspect.signature(described).parameters.values()
-        if parameter.name != "self"
-    }
+def _names(described: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(described).parameters)
 
 
-def _fault(fields: Mapping[str, Any], described: Callable[..., Any]) -> str | None:
-    for name, (form, needed) in _forms(described).items():
-        if not _fits(fields[name], form) if name in fields else needed:
-            return name
-    return None
-
-
-def _fits(value: Any, form: Any) -> bool:
-    origin = get_origin(form) or form
-    if origin is Annotated:
-        return any(_fits(value, each) for each in form.__metadata__)
-    if origin in (Union, types.UnionType):
-        return any(_fits(value, each) for each in get_args(form))
-    if attrs.has(origin):
-        return isinstance(value, dict) and _fault(value, origin) is None
-    if origin is list:
-        return isinstance(value, list) and all(_fits(each, get_args(form)[0]) for each in value)
-    # True is 1 to Python, and not a number in a journal.
-    return isinstance(value, origin) and (origin is bool or not isinstance(value, bool))
-
-
-def _known(fields: Mapping[str, Any], described: Callable[..., Any]) -> dict[str, Any]:
-    """The fields that are known; a later writer of the same version may add others."""
-    return {name: fields[name] for name in _forms(described) if name in fields}
-
-
-_MADE_BY = [field.name for field in attrs.fields(FromScratch)]
+ADAPTER = ("rank", "seed", "train_mlp", "train_attn", "train_unembed")
+_MADE_BY = ("base_model", *ADAPTER, "optimizer", "state")
 _UNLESS_GIVEN = {"optimizer": {"type": "adamw"}}
 """What a server takes where a plan has None, so that spelling it out makes no other run."""
 
@@ -339,19 +265,20 @@ class Journal:
     """A longer file is replaced by its sum at the end of a step."""
 
     def __init__(self, path: str | os.PathLike[str], *, repair: bool = False) -> None:
-        self.file = JournalFile(path, repair=repair, problem=problem)
         self.state = State()
         self._lock = forks.reentrant_lock()
-        for record in self.file.records:
-            self._apply(record)
+        self.file = JournalFile(path, repair=repair, take_in=self._apply)
 
     def __repr__(self) -> str:
         return f"Journal({str(self.file.path)!r})"
 
     def _apply(self, record: Mapping[str, Any]) -> None:
-        change = State.on(record.get("t"))
-        if change is not None:  # a kind that is not known is of no consequence
-            change(self.state, **_known(record, change))
+        kind = record.get("t")
+        if kind == "state":
+            self.state = State.of(record)
+        # A kind that is not known is of no consequence.
+        elif (change := getattr(self.state, f"_on_{kind}", None)) is not None:
+            change(**_known(record, change))
 
     def note(self, kind: str, **fields: Any) -> None:
         """Write a record, and take it in when it is on disk; a field that is None is left out."""
