@@ -14,8 +14,7 @@ from click.testing import CliRunner
 from tinker_ext import AdamParams, Datum, ModelInput, ServiceClient
 from tinker_ext.cli.run import root, run
 from tinker_ext.cli.screen import Screen, size
-from tinker_ext.clients import embedded
-from tinker_ext.mock import Server, Settings
+from tinker_ext.mock import Server, Settings, embedded
 
 MODEL = "tinker-ext/tiny"
 KEY = "tml-cli-canary"

@@ -9,11 +9,10 @@ import pytest
 from in_process import MODEL
 
 from tinker_ext import ModelInput, SamplingClient, SamplingParams, ServiceClient
-from tinker_ext.clients import embedded
 from tinker_ext.clients.handles import decode_handle
 from tinker_ext.config import Config
 from tinker_ext.errors import ConfigurationError
-from tinker_ext.mock import Server, Settings
+from tinker_ext.mock import Server, Settings, embedded
 
 PROMPT = ModelInput.from_ints([1, 2, 3])
 PARAMS = SamplingParams(max_tokens=2, seed=1)

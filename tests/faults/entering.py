@@ -441,7 +441,7 @@ DIRECT: dict[str, Callable[[], Any]] = {
     "plain": lambda: _of("runlog", "_plain")(1),
     "attribute": lambda: tinker_ext.types.NoSuchType,
     "loggers": lambda: _of("observe.loggers", "_package")("json", "json"),
-    "embedded": lambda: _of("clients.embedded", "application")("embedded"),
+    "embedded": lambda: _of("mock.embedded", "application")("embedded"),
     "installed": lambda: _of("telemetry", "is_installed")(),
     "json": lambda: _of("_wire.json_codec", "check_json")({"a": 1}, "x"),
     "tls": lambda: _of("_transport.bridge", "client_context")(),

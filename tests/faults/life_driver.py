@@ -9,9 +9,10 @@ import os
 import signal
 import sys
 
-# What the programs use; nothing here starts a thread.
-import tinker_ext.clients.embedded
 import tinker_ext.clients.service
+
+# What the programs use; nothing here starts a thread.
+import tinker_ext.mock.embedded
 import tinker_ext.runs  # noqa: F401
 
 for line in sys.stdin:

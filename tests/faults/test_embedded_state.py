@@ -9,9 +9,9 @@ import pytest
 
 import tinker_ext
 from tinker_ext import ServiceClient
-from tinker_ext.clients import embedded
 from tinker_ext.errors import ConfigurationError
 from tinker_ext.journal import JournalError
+from tinker_ext.mock import embedded
 
 PROGRAM = textwrap.dedent(
     """

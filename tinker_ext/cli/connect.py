@@ -33,7 +33,7 @@ def server(screen: Screen) -> str | None:
 
     if has_credentials():
         return None
-    from tinker_ext.clients import embedded
+    from tinker_ext.mock import embedded
 
     # Without the file and line that a warning of Python has; also when stdout is JSON.
     print(f"Note: {embedded.NOTICE}", file=sys.stderr)
@@ -42,7 +42,7 @@ def server(screen: Screen) -> str | None:
 
 def downloads(screen: Screen) -> httpx.Client | None:
     """Return what reaches the files of the embedded server; None where they have a real address."""
-    from tinker_ext.clients import embedded
+    from tinker_ext.mock import embedded
 
     url = screen.base_url or os.environ.get("TINKER_BASE_URL")
     if url is None or not embedded.is_embedded(url):

@@ -14,10 +14,11 @@ import orjson
 
 from tinker_ext import forks
 from tinker_ext.auth import origin_of
-from tinker_ext.clients import embedded, endings
+from tinker_ext.clients import endings
 from tinker_ext.config import HOSTED_BASE_URL, Config
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import ConfigurationError, InvalidInputError
+from tinker_ext.mock import embedded
 
 if TYPE_CHECKING:
     from tinker_ext.clients.sampling import SamplingClient

@@ -17,7 +17,6 @@ from tinker_api import operations as api
 import tinker_ext._statuses as statuses
 from tinker_ext._wire.dialect import Dialect, Wire
 from tinker_ext._wire.json_codec import dumps
-from tinker_ext.clients import embedded
 from tinker_ext.clients.arguments import record_of
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.core.loop import OFFLOAD_BYTES
@@ -35,6 +34,7 @@ from tinker_ext.errors import (
 from tinker_ext.journal import Checkpoint, Journal, JournalError, TrainedModel
 from tinker_ext.journal.journal import ADAPTER
 from tinker_ext.journal.recorder import Recorder
+from tinker_ext.mock import embedded
 from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig, OptimizerConfigBase
 
 log = logging.getLogger("tinker_ext")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tinker_ext._wire.dialect import FILE_FORMAT
-from tinker_ext.clients import embedded
 from tinker_ext.config import normal_url
 from tinker_ext.conform.report import ABSENT, PASS, Report
+from tinker_ext.mock import embedded
 
 # Check → operation of the document that the server lacks where the check is absent.
 _LACKS: Mapping[str, str] = {

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tinker_ext._transport.bridge import InProcessTransport
+from tinker_ext.mock.embedded import InProcessTransport
 
 
 def ask(app: Any, method: str = "POST") -> httpx.Response:

@@ -18,9 +18,9 @@ from tinker_ext import (
     TrainingClient,
 )
 from tinker_ext._wire.dialect import Wire
-from tinker_ext.clients import embedded
 from tinker_ext.config import HOSTED_BASE_URL, Config
 from tinker_ext.errors import ConfigurationError, InvalidInputError
+from tinker_ext.mock import embedded
 
 
 @pytest.fixture(autouse=True)

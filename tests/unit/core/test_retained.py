@@ -9,8 +9,8 @@ from in_process import MODEL, InlineRuntime, client, run, server
 from scripted import Scripted
 
 from tinker_ext import Config, ModelInput, SamplingParams
-from tinker_ext.clients import embedded
 from tinker_ext.errors import APIStatusError, ClientClosedError, DeadlineExceededError
+from tinker_ext.mock import embedded
 
 PROMPT, ONE = ModelInput.from_ints([1]), SamplingParams(max_tokens=1)
 

@@ -6,14 +6,13 @@ import asyncio
 import os
 import secrets
 import warnings
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
 import httpx
 
 from tinker_ext import forks
-from tinker_ext._transport.bridge import InProcessTransport
 from tinker_ext.errors import ConfigurationError
 
 URL = "http://embedded"
@@ -28,6 +27,12 @@ NOTICE = (
     "TINKER_BASE_URL for another one; base_url='embedded' says that this is meant and silences "
     "the warning."
 )
+
+Message = MutableMapping[str, Any]
+Application = Callable[
+    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
+    Awaitable[None],
+]
 
 _lock = forks.lock()
 # One application per URL; the one without a folder lives and dies with this process.
@@ -119,6 +124,62 @@ def reset() -> None:
         _apps.clear()
         _name = secrets.token_hex(8)
         _warned = False
+
+
+class InProcessTransport(httpx.AsyncBaseTransport):
+    """Calls the application on the caller's loop.
+
+    `httpx.ASGITransport` looks for trio in the file system at every request, which costs more than
+    the embedded server needs for a small one.
+    """
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Run the application once; an answer it does not finish counts as a lost connection."""
+        content = await request.aread()
+        url = request.url
+        unread = True
+        complete = asyncio.Event()
+        start: Message = {}
+        body: list[bytes] = []
+
+        async def receive() -> Message:
+            nonlocal unread
+            if unread:
+                unread = False
+                return {"type": "http.request", "body": content, "more_body": False}
+            await complete.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                start.update(message)
+            elif message["type"] == "http.response.body":
+                body.append(message.get("body", b""))
+                if not message.get("more_body", False):
+                    complete.set()
+
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": request.method,
+            "headers": [(name.lower(), value) for name, value in request.headers.raw],
+            "scheme": url.scheme,
+            "path": url.path,
+            "raw_path": url.raw_path.split(b"?")[0],
+            "query_string": url.query,
+            "server": (url.host, url.port),
+            "client": ("127.0.0.1", 0),
+            "root_path": "",
+        }
+        await self._app(scope, receive, send)
+        if not start or not complete.is_set():
+            raise httpx.ReadError("the application ended without an answer")
+        stream = httpx.ByteStream(b"" if request.method == "HEAD" else b"".join(body))
+        return httpx.Response(start["status"], headers=start.get("headers", []), stream=stream)
 
 
 def transport(app: Any = None, base_url: str = NAMES[0]) -> Callable[[], httpx.AsyncBaseTransport]:
