@@ -223,7 +223,7 @@ class _Model:
 
 
 class RunLogObserver:
-    """Writes what a client does; the schema is that of `tinker_ext.runlog`."""
+    """Writes what a client does; `docs/telemetry.md` lists its fields."""
 
     def __init__(
         self, run_log: RunLog, ledger: Ledger, runtime: Runtime, live: Mapping[int, Entry]
