@@ -1,472 +1,297 @@
-"""What a client tells others about itself: events, the server's telemetry, OpenTelemetry.
+"""What a client tells about itself: events without secrets, for logs, telemetry and traces.
 
-Nothing here runs unless the user asks for it, and nothing here can delay or break a call. Telemetry
-to the server is sent by the `Reporter`: a user's call only appends to a queue. A task on the core
-loop sends what is there every ten seconds, and at once after an exception; it exists only while the
-queue holds something.
+An observer only looks on: an error inside one never reaches the call it watches.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import datetime
-import functools
 import importlib.util
 import logging
-import math
-import os
-import platform
-import random
 import time
-import traceback
-import uuid
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import attrs
 
-import tinker_ext._statuses as statuses
-from tinker_ext import forks
-from tinker_ext._transport.events import (
-    Callback,
-    Event,
-    EventCallback,
-    Observer,
-    OperationFinished,
-    OperationStarted,
-    QueueStateSeen,
-    RequestFailed,
-    RequestFinished,
-    RequestStarted,
-    RetryScheduled,
-    SessionEnded,
-    SessionStarted,
-    describe,
-)
-from tinker_ext._transport.messages import Lane, RetryRule
-from tinker_ext._transport.retry import ACCEPT, Attempts, Fail, Retry, Timing, Verdict, run
+from tinker_ext._transport.messages import Lane
 from tinker_ext._version import __version__
-from tinker_ext.errors import (
-    APIConnectionError,
-    APIResponseValidationError,
-    APIStatusError,
-    DeadlineExceededError,
-    FeatureMissingError,
-    RequestFailedError,
-    TinkerError,
-)
-
-if TYPE_CHECKING:
-    from tinker_ext.core.loop import Runtime
+from tinker_ext.ledger import Tokens
 
 __all__ = [
-    "Callback",
-    "Event",
-    "EventCallback",
-    "Observer",
-    "OperationFinished",
-    "OperationStarted",
-    "QueueStateSeen",
-    "RequestFailed",
-    "RequestFinished",
-    "RequestStarted",
-    "RetryScheduled",
-    "SessionEnded",
-    "SessionStarted",
-    "describe",
-    "opentelemetry_observer",
-]
+    "Callback", "Event", "EventCallback", "Observer", "OperationFinished", "OperationStarted",
+    "QueueStateSeen", "RequestFailed", "RequestFinished", "RequestStarted", "RetryScheduled",
+    "SessionEnded", "SessionStarted", "describe", "opentelemetry_observer",
+]  # fmt: skip
 
-log = logging.getLogger("tinker_ext")
-
-# These run beside the user's calls: servers may lack them, and nobody waits for their result.
-BACKGROUND: Final = frozenset(
-    {
-        "get_client_config",
-        "get_client_dynamic_config",
-        "session_heartbeat",
-        "finish_session",
-        "cancel_future",
-        "retrieve_futures",
-        "send_telemetry",
-    }
-)
-
-_DIRECT_LANES: Final = frozenset({Lane.REST, Lane.SESSION})
+logger = logging.getLogger("tinker_ext")
 
 
 @attrs.frozen
-class Draft:
-    """An event without its number; `urgent` ones are sent at once."""
+class RequestStarted:
+    """An attempt is about to leave; `attempt` counts from 1."""
 
-    body: Mapping[str, Any]
-    urgent: bool = False
-
-
-def drafts(event: Event) -> Iterator[Draft]:
-    """What to report about an event; usually nothing."""
-    if isinstance(event, SessionStarted):
-        yield Draft({"event": "SESSION_START", "severity": "INFO"})
-    elif isinstance(event, SessionEnded):
-        if event.detail is not None and event.status == "errored":
-            yield _unhandled(event.detail, "The user's block ended with it.", None)
-        yield session_end(event.seconds)
-    elif isinstance(event, RetryScheduled):
-        if event.lane is not Lane.TELEMETRY:
-            yield _retry(event)
-    elif isinstance(event, RequestFinished):
-        if event.lane is Lane.POLL and _poll_failed(event):
-            yield _poll(event)
-    elif isinstance(event, RequestFailed):
-        # A server may merely lack something that not every server has.
-        missing = event.operation in BACKGROUND and is_user_error(event.failure)
-        if event.lane is not Lane.TELEMETRY and not missing:
-            yield _request_failed(event)
-            if event.lane in _DIRECT_LANES and event.operation not in BACKGROUND:
-                yield _for_user(event.failure, event.operation)
-    elif isinstance(event, OperationFinished) and isinstance(event.failure, Exception):
-        yield _operation_failed(event, event.failure)
-        yield _for_user(event.failure, event.operation)
+    operation: str
+    lane: Lane
+    attempt: int
+    size: int
 
 
-def session_end(seconds: float) -> Draft:
-    """The end of a session; the duration is Python's timedelta text, as servers expect."""
-    duration = str(datetime.timedelta(seconds=max(0.0, seconds)))
-    return Draft({"event": "SESSION_END", "severity": "INFO", "duration": duration}, urgent=True)
+@attrs.frozen
+class RequestFinished:
+    """An attempt ended with a status, or with the name of an error."""
+
+    operation: str
+    lane: Lane
+    attempt: int
+    status: int | None
+    error: str | None
+    elapsed: float
 
 
-def is_user_error(error: BaseException | None) -> bool:
-    """Whether the user's request was at fault, anywhere in the chain of causes."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if isinstance(error, RequestFailedError) and error.category == "user":
-            return True
-        status = status_of(error)
-        if status is not None and 400 <= status < 500 and status != 408:
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+@attrs.frozen
+class RetryScheduled:
+    """The same request will be sent again; `reason` is a status or the name of an error.
+
+    `number` is that of the `OperationStarted` it is sent for, None for requests of our own.
+    """
+
+    operation: str
+    lane: Lane
+    attempt: int
+    reason: str
+    delay: float
+    source: str
+    number: int | None = None
 
 
-def status_of(error: BaseException) -> int | None:
-    """The HTTP status of an error, where it has one."""
-    return error.status_code if isinstance(error, APIStatusError) else None
+@attrs.frozen
+class RequestFailed:
+    """The last attempt failed and nothing more is tried; `failure` is what the caller gets."""
 
-
-def _generic(name: str, severity: str, data: Mapping[str, Any], *, urgent: bool = False) -> Draft:
-    body = {
-        "event": "GENERIC_EVENT",
-        "severity": severity,
-        "event_name": name,
-        "event_data": {key: value for key, value in data.items() if value is not None},
-    }
-    return Draft(body, urgent)
-
-
-def _unhandled(error_type: str, message: str, places: str | None) -> Draft:
-    body: dict[str, Any] = {
-        "event": "UNHANDLED_EXCEPTION",
-        "severity": "ERROR",
-        "error_type": error_type,
-        "error_message": message,
-    }
-    if places:
-        body["traceback"] = places
-    return Draft(body, urgent=True)
-
-
-def _for_user(error: BaseException, operation: str) -> Draft:
-    """The event for an exception that the user's code gets."""
-    name = type(error).__name__
-    status = status_of(error)
-    if is_user_error(error):
-        data = {"error_type": name, "status_code": status, "func": operation}
-        return _generic("user_error", "WARNING", data, urgent=True)
-    said = "" if status is None else f" with status {status}"
-    return _unhandled(name, f"{operation} failed{said}.", places_of(error))
-
-
-def places_of(error: BaseException) -> str | None:
-    """Where in this package an exception passed; no source lines, no files of the user."""
-    found = []
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        module = frame.f_globals.get("__name__", "")
-        if module.split(".")[0] == "tinker_ext":
-            found.append(f"{module}:{line} in {frame.f_code.co_name}")
-    return "\n".join(found) or None
-
-
-def _retry(event: RetryScheduled) -> Draft:
-    data = {
-        "func": event.operation,
-        "exception_type": None if event.reason.isdigit() else event.reason,
-        "status_code": int(event.reason) if event.reason.isdigit() else None,
-        "is_retryable": True,
-        "is_user_error": False,
-        "attempt_count": event.attempt,
-    }
-    return _generic("InternalClientHolder.execute_with_retries.exception", "WARNING", data)
-
-
-def _request_failed(event: RequestFailed) -> Draft:
-    user = is_user_error(event.failure)
-    data = {
-        "func": event.operation,
-        "exception_type": event.error,
-        "status_code": status_of(event.failure),
-        "is_retryable": False,
-        "is_user_error": user,
-        "attempt_count": event.attempts,
-        "elapsed_time": round(event.elapsed, 6),
-    }
-    severity = "WARNING" if user or event.operation in BACKGROUND else "ERROR"
-    return _generic("InternalClientHolder.execute_with_retries.exception", severity, data)
-
-
-def _poll_failed(event: RequestFinished) -> bool:
-    if event.status is not None:
-        return event.status >= 400 and event.status != 408
-    return event.error not in (None, "CancelledError") and "Timeout" not in str(event.error)
-
-
-def _poll(event: RequestFinished) -> Draft:
-    data = {
-        "status_code": event.status,
-        "exception_type": event.error,
-        "iteration": event.attempt - 1,
-        "elapsed_time": round(event.elapsed, 6),
-    }
-    kind = "connection_error" if event.status is None else "api_status_error"
-    return _generic(f"APIFuture.result_async.{kind}", "WARNING", data)
-
-
-def _operation_failed(event: OperationFinished, error: Exception) -> Draft:
-    user = is_user_error(error)
-    data: dict[str, Any] = {
-        "request_id": event.request_id,
-        "request_type": event.operation,
-        "exception_type": event.error,
-        "status_code": status_of(error),
-        "is_user_error": user,
-        "iteration": event.attempts,
-        "elapsed_time": round(event.seconds, 6),
-    }
-    if event.operation == "asample" and event.request_id is None:
-        data |= {"func": "asample", "should_retry": False, "attempt_count": event.attempts}
-        return _generic("RetryHandler.execute.exception", "WARNING" if user else "ERROR", data)
-    kind = "api_status_error"
-    if isinstance(error, RequestFailedError):
-        kind = "application_error"
-        data["error_category"] = error.category.name
-    elif isinstance(error, APIResponseValidationError):
-        kind = "validation_error"
-    elif isinstance(error, DeadlineExceededError):
-        kind = "timeout"
-    elif isinstance(error, APIConnectionError):
-        kind = "connection_error"
-    return _generic(f"APIFuture.result_async.{kind}", "WARNING" if user else "ERROR", data)
-
-
-@functools.lru_cache(maxsize=1)
-def _uuid_of(pid: int) -> str:
-    return str(uuid.uuid4())
-
-
-def process_uuid() -> str:
-    """The id of this process; a forked child has another."""
-    return _uuid_of(os.getpid())
-
-
-QUEUE_EVENTS: Final = 10_000
-BATCH_EVENTS: Final = 100
-PERIOD_SECONDS: Final = 10.0
-LONGEST_PAUSE_SECONDS: Final = 300.0
-DRAIN_SECONDS: Final = 2.0
-"""Time that closing a client may spend on the last batches."""
-
-
-Send = Callable[[Mapping[str, Any]], Awaitable[object]]
-"""Posts one body to the telemetry endpoint, in one attempt; raises an `APIError` on failure."""
-
-
-class Reporter:
-    """Sends the events of one session."""
-
-    def __init__(
-        self, send: Send, loop: Runtime, *, sdk_version: str, rng: random.Random | None = None
-    ) -> None:
-        self._send = send
-        self._loop = loop
-        self._sdk_version = sdk_version
-        self._rng = rng or random.Random()
-        self._lock = forks.lock()
-        self._session_id: str | None = None
-        self._index = 0
-        self._queue: deque[dict[str, Any]] = deque()
-        self._dropped = False
-        self._off = False
-        self._closing = False
-        self._failures = 0
-        self._task: asyncio.Task[Any] | None = None
-        self._bell: asyncio.Event | None = None
-        forks.register(self)
+    operation: str
+    lane: Lane
+    attempts: int
+    elapsed: float
+    failure: BaseException = attrs.field(repr=False)
 
     @property
-    def off(self) -> bool:
-        """Whether the server has refused telemetry."""
-        return self._off
+    def error(self) -> str:
+        """Name of the error."""
+        return type(self.failure).__name__
+
+
+@attrs.frozen
+class QueueStateSeen:
+    """A pending future reported the state of the queue it waits in."""
+
+    operation: str
+    request_id: str
+    state: str
+    reason: str | None
+    target: str = ""
+
+
+@attrs.frozen
+class SessionStarted:
+    """The server has opened a session."""
+
+    session_id: str
+
+
+@attrs.frozen
+class SessionEnded:
+    """A client was closed; `detail` is the name of the exception that ended its block."""
+
+    session_id: str | None
+    status: str
+    detail: str | None
+    seconds: float
+
+
+@attrs.frozen
+class OperationStarted:
+    """The user has made a call; its `OperationFinished` has the same number.
+
+    Delivered in the user's thread, before anything is sent.
+    """
+
+    number: int
+    operation: str
+    target: str
+    model: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OperationFinished:
+    """One call of the user has ended, with a result or with an error.
+
+    Attributes:
+        number: The calls of a client, counted from 1 in the order they were made.
+        operation: For example `forward_backward`.
+        target: Model id, or the sampling session, path or base model.
+        model: Name of the base model, where it is known.
+        seconds: From the call to its result.
+        tokens: What the call used, by kind; nothing when the server refused it.
+        tokens_in: Tokens sent.
+        tokens_out: Tokens sampled.
+        datums: Datums of a batch, or sequences asked for.
+        loss: Loss of the reply, where it has one: usually a sum over its positions.
+        trained: Positions that took part in that loss.
+        metrics: Metrics of the reply.
+        request_id: Id of the (last) request.
+        seq_id: First seq_id of the call.
+        attempts: Requests made in the last stage of the call.
+        retries: How often a request of the call was sent again.
+        effect: Whether it took effect on the server: `yes`, `no` or `unknown`.
+        failure: The exception, None on success.
+    """
+
+    number: int = 0
+    operation: str
+    target: str
+    model: str | None = None
+    seconds: float
+    tokens: Tokens = attrs.field(factory=Tokens)
+    tokens_in: int = 0
+    tokens_out: int = 0
+    datums: int = 0
+    loss: float | None = None
+    trained: int | None = None
+    metrics: Mapping[str, float] = attrs.field(factory=dict)
+    request_id: str | None = None
+    seq_id: int | None = None
+    attempts: int = 0
+    retries: int = 0
+    effect: str = "yes"
+    failure: BaseException | None = attrs.field(default=None, repr=False)
 
     @property
-    def queued(self) -> int:
-        """Events not sent yet."""
-        return len(self._queue)
+    def error(self) -> str | None:
+        """Name of the exception, None on success."""
+        return None if self.failure is None else type(self.failure).__name__
 
-    # -- any thread ------------------------------------------------------------------------
+
+Event = (
+    RequestStarted
+    | RequestFinished
+    | RetryScheduled
+    | RequestFailed
+    | QueueStateSeen
+    | SessionStarted
+    | SessionEnded
+    | OperationStarted
+    | OperationFinished
+)
+
+
+def describe(event: Event) -> dict[str, Any]:
+    """An event as a plain dict that JSON can carry; of an exception only the name.
+
+    Example:
+        >>> describe(SessionStarted("s1"))
+        {'event': 'SessionStarted', 'session_id': 's1'}
+    """
+    fields: dict[str, Any] = {"event": type(event).__name__}
+    for name in attrs.fields_dict(type(event)):
+        value = getattr(event, name)
+        if name == "failure":
+            fields["error"] = None if value is None else type(value).__name__
+        elif isinstance(value, Tokens):
+            fields[name] = value.to_dict()
+        elif isinstance(value, Mapping):
+            fields[name] = dict(value)
+        elif isinstance(value, Lane):
+            fields[name] = value.value
+        else:
+            fields[name] = value
+    return fields
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """Anything that wants to see events."""
 
     def notice(self, event: Event) -> None:
-        """Queue what is worth reporting; never waits."""
-        if self._off:
-            return
-        if isinstance(event, SessionStarted):
-            self._session_id = event.session_id
-        if isinstance(event, SessionEnded) and event.session_id is None:
-            return  # without a session there is neither start nor end
-        found = list(drafts(event))
-        if not found:
-            return
-        taken = [self._put(draft) for draft in found]
-        if any(taken):
-            self._loop.call(self._wake, any(draft.urgent for draft in found))
-
-    def _put(self, draft: Draft) -> bool:
-        with self._lock:
-            if len(self._queue) >= QUEUE_EVENTS:
-                if not self._dropped:
-                    self._dropped = True
-                    log.warning(
-                        "Telemetry is %d events behind; further events are dropped.", QUEUE_EVENTS
-                    )
-                return False
-            now = datetime.datetime.now(datetime.UTC).isoformat().replace("+00:00", "Z")
-            made = {
-                **draft.body,
-                "event_id": str(uuid.UUID(int=self._rng.getrandbits(128), version=4)),
-                "event_session_index": self._index,
-                "timestamp": now,
-            }
-            self._index += 1
-            self._queue.append(made)
-            return True
-
-    def after_fork(self) -> None:
-        """In a forked child: the parent sends its queue, and its tasks are not here."""
-        self._queue.clear()
-        self._task = self._bell = None
-
-    # -- on the loop -----------------------------------------------------------------------
-
-    def _wake(self, urgent: bool) -> None:
-        if self._off or self._closing or not self._queue:
-            return
-        if self._task is None or self._task.done():
-            self._bell = asyncio.Event()
-            self._task = self._loop.spawn(self._run(self._bell))
-        if urgent and self._bell is not None:
-            self._bell.set()
-
-    async def _run(self, bell: asyncio.Event) -> None:
-        while self._queue and not self._off:
-            if not self._closing:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(PERIOD_SECONDS):
-                        await bell.wait()
-            bell.clear()
-            while self._queue and not self._off:
-                batch = _Batch(self, self._rng)
-                await batch.make()
-                if isinstance(batch.verdict, Retry):
-                    await run(batch, batch.make)
-                if self._failures:
-                    return
-
-    async def deliver(self) -> Verdict:
-        """Send the first events once, and decide what follows."""
-        count = min(BATCH_EVENTS, len(self._queue))
-        # New events are added at the other end, so these stay the first ones.
-        body = self._body([self._queue[index] for index in range(count)])
-        try:
-            await self._send(body)
-        except TinkerError as error:
-            if not self._is_dropped(error):
-                self._failures += 1
-                if self._closing:
-                    return Fail("final")
-                # A server that is unwell is not asked sooner because more goes wrong.
-                pause = min(LONGEST_PAUSE_SECONDS, PERIOD_SECONDS * 2**self._failures)
-                return Retry(pause, "pending")
-        self._failures = 0
-        if not self._off:
-            for _ in range(count):
-                self._queue.popleft()
-        return ACCEPT
-
-    def _is_dropped(self, error: TinkerError) -> bool:
-        """Whether this batch is lost for good; a server without the endpoint ends it all."""
-        status = error.status_code if isinstance(error, APIStatusError) else None
-        if isinstance(error, FeatureMissingError) or status in statuses.UNWANTED:
-            self._off = True
-            self._queue.clear()
-            log.debug("This server takes no telemetry; nothing more is reported.")
-            return True
-        return status is not None and 400 <= status < 500 and status not in statuses.PASSING
-
-    def _body(self, events: list[dict[str, Any]]) -> dict[str, Any]:
-        return {
-            "events": events,
-            "platform": platform.system() or "unknown",
-            "sdk_version": self._sdk_version,
-            "session_id": self._session_id or f"sessionless-{process_uuid()}",
-            "process_uuid": process_uuid(),
-        }
-
-    async def aclose(self, seconds: float = DRAIN_SECONDS) -> None:
-        """Send what is left, waiting at most `seconds`; then nothing of this is running."""
-        self._closing = True
-        task = self._task
-        if task is None or task.done():
-            if not self._queue or self._off:
-                return
-            task = self._task = self._loop.spawn(self._run(asyncio.Event()))
-        elif self._bell is not None:
-            self._bell.set()
-        if self._failures:
-            seconds = 0.0  # it failed before; the user does not wait for another try
-        await asyncio.wait({task}, timeout=seconds)
-        self._off = True
-        if not task.done():
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        """Look at one event; must return quickly, runs on the event loop."""
+        ...
 
 
-class _Batch(Attempts):
-    """The first events of the queue, sent until the server takes or refuses them."""
+class Observers:
+    """Several observers as one; keeps their errors away from the caller."""
 
-    __slots__ = ("_reporter",)
+    def __init__(self, observers: Iterable[Observer] = ()) -> None:
+        self.each: tuple[Observer, ...] = tuple(observers)
 
-    def __init__(self, reporter: Reporter, rng: random.Random) -> None:
-        super().__init__("send_telemetry", "", RetryRule.ONCE, math.inf, Timing(), rng)
-        self._reporter = reporter
+    @classmethod
+    def of(cls, observer: Observer | None) -> Observers:
+        """The same list when it is one, else a list of the one observer, or an empty one."""
+        if isinstance(observer, cls):
+            return observer
+        return cls([] if observer is None else [observer])
 
-    async def make(self) -> None:
-        """Send them once."""
-        self.verdict = await self._reporter.deliver()
+    def __bool__(self) -> bool:
+        return bool(self.each)
+
+    def add(self, observer: Observer) -> None:
+        """Tell one more."""
+        self.each = (*self.each, observer)
+
+    def remove(self, observer: Observer) -> None:
+        """Stop telling one."""
+        self.each = tuple(each for each in self.each if each is not observer)
+
+    def notice(self, event: Event) -> None:
+        """Tell everybody."""
+        for observer in self.each:
+            try:
+                observer.notice(event)
+            except (Exception, SystemExit):  # sys.exit() would end our thread, not the program
+                logger.debug("an observer failed on %s", type(event).__name__, exc_info=True)
 
 
-# -- OpenTelemetry
+class LoggingObserver:
+    """Writes attempts and retries at debug level; queue states have a line of their own."""
+
+    def __init__(self, log: logging.Logger = logger) -> None:
+        self._log = log
+
+    def notice(self, event: Event) -> None:
+        """Write the event when it is worth a line."""
+        if isinstance(event, RequestFinished):
+            self._log.debug(
+                "%s: attempt %d ended with %s after %.3f s",
+                event.operation,
+                event.attempt,
+                event.error if event.status is None else event.status,
+                event.elapsed,
+            )
+        elif isinstance(event, RetryScheduled):
+            self._log.debug(
+                "%s: attempt %d ended with %s; the next in %.2f s (%s)",
+                event.operation,
+                event.attempt,
+                event.reason,
+                event.delay,
+                event.source,
+            )
+
+
+EventCallback = Callable[[Event], object]
+"""Called with every event, usually on the core loop's thread: it must return quickly."""
+
+
+class Callback:
+    """Calls a function with every event; its errors never reach the call it watches."""
+
+    def __init__(self, function: EventCallback) -> None:
+        self._function = function
+
+    def notice(self, event: Event) -> None:
+        """Pass the event on."""
+        self._function(event)
+
+
+# -- OpenTelemetry ---------------------------------------------------------------------------
 
 NAME = "tinker_ext"
 

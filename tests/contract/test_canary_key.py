@@ -21,7 +21,8 @@ from tinker_api.operations import OPERATIONS, Prepared
 from tinker_ext import ModelInput, SamplingParams, auth
 from tinker_ext.config import Config, Secret
 from tinker_ext.errors import TinkerError
-from tinker_ext.telemetry import BACKGROUND, describe
+from tinker_ext.observe.reporter import BACKGROUND
+from tinker_ext.telemetry import describe
 
 KEY = "tml-canary-7f3a91c2d4e8b605-0123456789abcdef"
 # Half of the key is a leak too, and so is a coded one.

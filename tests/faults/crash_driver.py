@@ -19,9 +19,9 @@ import sys
 import traceback
 
 from tinker_ext import AdamParams, Datum, ModelInput
-from tinker_ext._transport.events import RequestFinished, RequestStarted
 from tinker_ext.errors import TinkerError
 from tinker_ext.runs import Run
+from tinker_ext.telemetry import RequestFinished, RequestStarted
 
 
 class Killer:

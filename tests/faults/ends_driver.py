@@ -17,7 +17,7 @@ import time
 import warnings
 
 from tinker_ext import AdamParams, Datum, ModelInput, Run, SamplingParams, ServiceClient
-from tinker_ext._transport.events import RequestFinished, RequestStarted
+from tinker_ext.telemetry import RequestFinished, RequestStarted
 
 MODEL = "tinker-ext/tiny"
 PROMPT = ModelInput.from_ints([1, 2, 3])

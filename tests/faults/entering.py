@@ -293,7 +293,7 @@ def _forwarded(tmp_path: Path) -> None:
 
 
 def _reported(tmp_path: Path) -> None:
-    events = importlib.import_module("tinker_ext._transport.events")
+    events = importlib.import_module("tinker_ext.telemetry")
 
     async def send(body: Any) -> None:
         pass

@@ -8,7 +8,7 @@ from in_process import MODEL, client, run, server
 from scripted import Scripted
 
 from tinker_ext import ModelInput, SamplingParams
-from tinker_ext._transport.events import (
+from tinker_ext.telemetry import (
     OperationFinished,
     RequestFinished,
     RequestStarted,

@@ -7,8 +7,8 @@ import pytest
 from unit.observe.test_reporter import QUIET, Endpoint, make
 from virtual_clock import run_virtual
 
+from tinker_ext.observe.reporter import process_uuid
 from tinker_ext.runlog import RunLog, read
-from tinker_ext.telemetry import process_uuid
 
 # Python 3.12 and later warn of any fork beside threads; what is tested is that it goes well.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

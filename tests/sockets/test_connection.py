@@ -18,13 +18,6 @@ from sockets.loopback import Seen, Writer, reply, serving
 from virtual_clock import run_virtual
 
 from tinker_ext._transport.connection import Connection
-from tinker_ext._transport.events import (
-    Event,
-    LoggingObserver,
-    Observers,
-    RequestFinished,
-    RetryScheduled,
-)
 from tinker_ext._transport.messages import (
     Call,
     ConnectError,
@@ -49,6 +42,13 @@ from tinker_ext.errors import (
     ConflictError,
     InternalServerError,
     TinkerError,
+)
+from tinker_ext.telemetry import (
+    Event,
+    LoggingObserver,
+    Observers,
+    RequestFinished,
+    RetryScheduled,
 )
 
 TLS = Path(__file__).parents[1] / "data" / "tls"

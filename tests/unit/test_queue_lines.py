@@ -8,10 +8,10 @@ from typing import Any
 from in_process import InlineRuntime
 from virtual_clock import run_virtual
 
-from tinker_ext._transport.events import OperationFinished, QueueStateSeen
 from tinker_ext.ledger import Ledger, Tokens
 from tinker_ext.observe.run_log import RunLogObserver
 from tinker_ext.runlog import RunLog, read
+from tinker_ext.telemetry import OperationFinished, QueueStateSeen
 
 
 def seen(state: str, request_id: str = "r1") -> QueueStateSeen:

@@ -10,10 +10,10 @@ import pytest
 from in_process import InlineRuntime
 from virtual_clock import run_virtual
 
-from tinker_ext._transport.events import RetryScheduled, SessionEnded, SessionStarted
 from tinker_ext._transport.messages import Lane
 from tinker_ext.errors import error_for_status
-from tinker_ext.telemetry import Reporter
+from tinker_ext.observe.reporter import Reporter
+from tinker_ext.telemetry import RetryScheduled, SessionEnded, SessionStarted
 
 QUIET = RetryScheduled("asample", Lane.SAMPLE, 1, "503", 1.0, "backoff")
 LOUD = SessionEnded("s1", "errored", "ZeroDivisionError", 3.5)

@@ -20,14 +20,6 @@ import httpx
 import tinker_ext._statuses as statuses
 import tinker_ext._transport.retry as retry
 from tinker_ext._transport.channel import RawReply
-from tinker_ext._transport.events import (
-    Observer,
-    Observers,
-    RequestFailed,
-    RequestFinished,
-    RequestStarted,
-    RetryScheduled,
-)
 from tinker_ext._transport.headers import DeprecationNotes, HeaderBlock, forget_frames
 from tinker_ext._transport.limits import (
     FairQueue,
@@ -57,6 +49,14 @@ from tinker_ext._transport.retry import (
 from tinker_ext.auth import Credentials
 from tinker_ext.config import Config
 from tinker_ext.errors import ClientClosedError, TinkerError, error_for_status
+from tinker_ext.telemetry import (
+    Observer,
+    Observers,
+    RequestFailed,
+    RequestFinished,
+    RequestStarted,
+    RetryScheduled,
+)
 
 log = logging.getLogger("tinker_ext")
 

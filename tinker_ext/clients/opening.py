@@ -13,7 +13,6 @@ import attrs
 import httpx
 
 from tinker_ext import auth
-from tinker_ext._transport.events import Observer
 from tinker_ext._transport.origin import encode_header, proxy_for, split_base_url
 from tinker_ext.clients.arguments import check_metadata
 from tinker_ext.config import HOSTED_BASE_URL, Concealed, Config, fleet_address, normal_url
@@ -23,6 +22,7 @@ from tinker_ext.core.session import SessionOptions
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import ConfigurationError, InvalidInputError
 from tinker_ext.mock import embedded
+from tinker_ext.telemetry import Observer
 
 _OURS = frozenset({"transport", "observer", "rng", "_runtime"})
 _OLD = frozenset({"timeout", "max_retries", "http_client", "default_headers", "default_query"})

@@ -16,7 +16,6 @@ from tinker_api import operations as api
 from tinker_api.operations import Operation
 
 from tinker_ext import forks, paths, types
-from tinker_ext._transport.events import Callback, EventCallback, LoggingObserver
 from tinker_ext._wire.dialect import Ability, Dialect
 from tinker_ext._wire.json_codec import check_json
 from tinker_ext.auth import is_hosted
@@ -48,6 +47,7 @@ from tinker_ext.core.session import FINISH_REASONS, SessionOptions
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import ConfigurationError, InvalidInputError
 from tinker_ext.journal import Journal
+from tinker_ext.telemetry import Callback, EventCallback, LoggingObserver
 from tinker_ext.types.optimizer import OptimizerConfig
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _write_run_log(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) ->
 
 
 def _send_telemetry(workspace: Workspace) -> None:
-    from tinker_ext.telemetry import Reporter
+    from tinker_ext.observe.reporter import Reporter
 
     server = workspace.server
 

@@ -11,8 +11,8 @@ from typing import Final, Protocol, TypeVar
 
 import attrs
 
-from tinker_ext._transport.events import Observers, QueueStateSeen
 from tinker_ext.errors import ClientClosedError, DeadlineExceededError, StallError, TinkerError
+from tinker_ext.telemetry import Observers, QueueStateSeen
 from tinker_ext.types.enums import QueueState
 
 log = logging.getLogger("tinker_ext")

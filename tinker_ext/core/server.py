@@ -17,7 +17,6 @@ from tinker_api.operations import Operation, Prepared
 
 import tinker_ext._statuses as statuses
 from tinker_ext._transport.connection import Connection
-from tinker_ext._transport.events import Observer, Observers
 from tinker_ext._transport.limits import ByteBudget, PollPace
 from tinker_ext._transport.messages import Call, Reply, RetryRule
 from tinker_ext._transport.retry import DEFAULT_TIMING, Timing
@@ -43,6 +42,7 @@ from tinker_ext.errors import (
     is_page,
     printable,
 )
+from tinker_ext.telemetry import Observer, Observers
 
 SDK_VERSION = "0.36.0"
 """Level of the API that this package speaks; servers choose features by it."""

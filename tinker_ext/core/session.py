@@ -12,7 +12,6 @@ import attrs
 from tinker_api import operations as api
 
 import tinker_ext._statuses as statuses
-from tinker_ext._transport.events import SessionStarted
 from tinker_ext.core.loop import Shared
 from tinker_ext.core.server import SDK_VERSION, Server, prepare
 from tinker_ext.errors import (
@@ -25,6 +24,7 @@ from tinker_ext.errors import (
     SessionEndedError,
     TinkerError,
 )
+from tinker_ext.telemetry import SessionStarted
 
 log = logging.getLogger("tinker_ext")
 

@@ -12,7 +12,6 @@ from tinker_api import operations as api
 from tinker_api.operations import Operation
 
 from tinker_ext import forks
-from tinker_ext._transport.events import SessionEnded
 from tinker_ext._transport.messages import RetryRule
 from tinker_ext._version import __version__
 from tinker_ext._wire.dialect import Ability, Dialect
@@ -32,6 +31,7 @@ from tinker_ext.errors import (
     TinkerError,
 )
 from tinker_ext.observe.watchers import Watchers
+from tinker_ext.telemetry import SessionEnded
 
 if TYPE_CHECKING:
     from tinker_ext.fleet import Member

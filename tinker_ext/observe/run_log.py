@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tinker_ext import forks
-from tinker_ext._transport.events import (
+from tinker_ext._transport.messages import Lane
+from tinker_ext._version import __version__
+from tinker_ext.runlog import KINDS, VERSION, Ledger, RunLog, Tokens, last_steps
+from tinker_ext.telemetry import (
     Event,
     OperationFinished,
     OperationStarted,
@@ -26,9 +29,6 @@ from tinker_ext._transport.events import (
     SessionEnded,
     SessionStarted,
 )
-from tinker_ext._transport.messages import Lane
-from tinker_ext._version import __version__
-from tinker_ext.runlog import KINDS, VERSION, Ledger, RunLog, Tokens, last_steps
 
 if TYPE_CHECKING:
     from tinker_ext.core.in_flight import Entry

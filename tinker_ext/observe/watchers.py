@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 import tinker_ext._statuses as statuses
-from tinker_ext._transport.events import Observers, OperationFinished, OperationStarted
 from tinker_ext.errors import APIStatusError, ClientClosedError, InvalidInputError, TinkerError
 from tinker_ext.ledger import Hold, Ledger, Tokens
+from tinker_ext.telemetry import Observers, OperationFinished, OperationStarted
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.outputs import ForwardBackwardOutput

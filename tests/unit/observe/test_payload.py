@@ -5,14 +5,6 @@ import json
 import httpx
 import pytest
 
-from tinker_ext._transport.events import (
-    OperationFinished,
-    RequestFailed,
-    RequestFinished,
-    RequestStarted,
-    RetryScheduled,
-    describe,
-)
 from tinker_ext._transport.messages import Lane
 from tinker_ext.auth import HOSTED_ORIGIN
 from tinker_ext.clients.service import is_wanted
@@ -25,7 +17,15 @@ from tinker_ext.errors import (
     RequestFailedError,
     error_for_status,
 )
-from tinker_ext.telemetry import drafts, is_user_error, places_of
+from tinker_ext.observe.reporter import drafts, is_user_error, places_of
+from tinker_ext.telemetry import (
+    OperationFinished,
+    RequestFailed,
+    RequestFinished,
+    RequestStarted,
+    RetryScheduled,
+    describe,
+)
 
 SECRET = "tml-never-in-telemetry"
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 from virtual_clock import run_virtual
 
-from tinker_ext._transport.events import RequestStarted
 from tinker_ext._transport.messages import Lane
 from tinker_ext.observe.run_log import SHOWN, Waits
+from tinker_ext.telemetry import RequestStarted
 
 
 class Log:
