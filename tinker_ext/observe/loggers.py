@@ -1,8 +1,8 @@
 """`log_to`: a run log whose steps also go to trackio, Weights & Biases, TensorBoard or MLflow.
 
-The log is written first, as always. A thread follows it and passes the steps on, at least once a
-second, and remembers in ``loggers.json`` how far it came and which run it is over there. So a crash
-loses nothing that is in the log: the next start passes on what is missing, into the same run.
+The log is written first, as always. A thread passes the steps on, at least once a second, and notes
+in ``loggers.json`` how far it came and which run it is over there. So a crash loses nothing that is
+in the log: the next start passes on what is missing, into the same run.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
 from tinker_ext import forks
 from tinker_ext._extras import how_to_install
 from tinker_ext.errors import ConfigurationError
-from tinker_ext.runlog import RunLog
+from tinker_ext.runlog import RunLog, encode, read
 
 log = logging.getLogger("tinker_ext")
 
@@ -213,7 +214,7 @@ def log_to(
 
 
 class _Forwarding(RunLog):
-    """The run log that is followed by a thread of its own from its first line on."""
+    """The run log whose steps a thread of its own passes on."""
 
     closes_slowly = True
 
@@ -229,29 +230,32 @@ class _Forwarding(RunLog):
         place.mkdir(parents=True, exist_ok=True)
         self._notes_path = place / NOTES
         self._notes = _read_notes(self._notes_path)
-        if not self._notes.get("clean", True):
-            self._notes["offset"] = self._notes.get("safe", 0)
-        self._trail: list[tuple[float, int]] = [(0.0, self._notes.get("offset", 0))]
         name = name or place.resolve().name
         self._loggers: dict[str, Any] = {}
         for each in loggers:
             label = each if isinstance(each, str) else type(each).__name__
             made = KNOWN[each](place, self._notes, project, name) if isinstance(each, str) else each
             self._loggers[label] = made
+        self._waiting = deque(self._missing())
         self._save()
         self._stop = threading.Event()
         self._passing = forks.lock()
-        self._followed: BinaryIO | None = None
         self._thread: threading.Thread | None = None
 
     def write(self, kind: str, **fields: Any) -> None:
-        """Append one line, and have it followed."""
+        """Append one line, and have it passed on."""
         super().write(kind, **fields)
+        if kind == "step":
+            # As a reader of the log would find it.
+            self._waiting.append(_values(json.loads(encode({"time": time.time(), **fields}))))
         if self._thread is None and self._loggers:
             self._stop.clear()
             ours = weakref.ref(self)
             self._thread = threading.Thread(
-                target=_follow, args=(ours, self._stop), name="tinker-ext-loggers", daemon=True
+                target=_pass_on,
+                args=(ours, self._stop),
+                name="tinker-ext-loggers",
+                daemon=True,
             )
             self._thread.start()
             atexit.register(_close, ours)
@@ -267,56 +271,34 @@ class _Forwarding(RunLog):
         for label, each in list(self._loggers.items()):
             self._guard(label, each.close)
         self._loggers.clear()
-        with self._passing:
-            if self._followed is not None:
-                self._followed.close()
-                self._followed = None
         self._notes["clean"] = True
         self._save()
 
     def forward(self) -> None:
         """Pass on what the log has and the loggers have not; `close` and the thread do this."""
         with self._passing:
-            steps, offset = self._unread()
+            steps = [self._waiting.popleft() for _ in range(len(self._waiting))]
             if not steps:
                 return
             for label, each in list(self._loggers.items()):
-                for step, values, moment in steps:
-                    if not self._guard(label, each.log, step, values, moment):
+                for step in steps:
+                    if not self._guard(label, each.log, *step):
                         break
                 else:
                     self._guard(label, each.flush)
-            now = time.monotonic()
-            self._trail.append((now, offset))
-            while len(self._trail) > 1 and self._trail[1][0] <= now - SAFE_SECONDS:
-                del self._trail[0]
-            self._notes |= {"offset": offset, "safe": self._trail[0][1], "clean": False}
+            self._notes |= {"time": steps[-1][2], "clean": False}
             self._save()
 
-    def _unread(self) -> tuple[list[_Step], int]:
-        """The steps that were not passed on, also the last ones of a log that was moved."""
-        steps: list[_Step] = []
-        offset = self._notes.get("offset", 0)
+    def _missing(self) -> Iterator[_Step]:
+        """The steps of the log that the loggers do not have; after a crash, the last ones again."""
+        since = self._notes.get("time", 0.0)
+        if not self._notes.get("clean", True):
+            since -= SAFE_SECONDS
         with suppress(OSError):
-            if self._followed is not None and self._is_elsewhere(self._followed):
-                steps, _ = _steps(self._followed, offset)
-                self._followed.close()
-                self._followed = None
-                offset = self._notes["offset"] = 0
-                self._trail = [(0.0, 0)]
-            if self._followed is None:
-                self._followed = self.path.open("rb")
-            more, offset = _steps(self._followed, offset)
-            steps += more
-        return steps, offset
-
-    def _is_elsewhere(self, followed: BinaryIO) -> bool:
-        """Whether the log goes on in another file: there is something in it, as after a move."""
-        try:
-            found = self.path.stat()
-        except FileNotFoundError:
-            return False
-        return found.st_size > 0 and not os.path.samestat(found, os.fstat(followed.fileno()))
+            for line in read(self.path):
+                with suppress(*_ODD):
+                    if line["type"] == "step" and line["time"] > since:
+                        yield _values(line)
 
     def _guard(self, label: str, call: Any, *arguments: Any) -> bool:
         try:
@@ -336,7 +318,7 @@ class _Forwarding(RunLog):
             log.warning("%s cannot be written: %s.", self._notes_path, error.strerror)
 
 
-def _follow(log_: weakref.ref[_Forwarding], stop: threading.Event) -> None:
+def _pass_on(log_: weakref.ref[_Forwarding], stop: threading.Event) -> None:
     while not stop.wait(EVERY_SECONDS):
         ours = log_()
         if ours is None:
@@ -355,27 +337,12 @@ def _read_notes(path: Path) -> dict[str, Any]:
         notes = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    return notes if isinstance(notes, dict) else {}
+    whole = isinstance(notes, dict) and isinstance(notes.get("time", 0.0), float)
+    return notes if whole else {}
 
 
 _ODD = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What a line raises that is not as it should be; it costs itself only."""
-
-
-def _steps(file: BinaryIO, offset: int) -> tuple[list[_Step], int]:
-    """The steps after an offset, and the offset behind the last whole line."""
-    found = []
-    if file.seek(0, os.SEEK_END) < offset:
-        offset = 0  # another log has taken its place
-    file.seek(offset)
-    for line in file:
-        if not line.endswith(b"\n"):
-            break
-        offset += len(line)
-        if b'"type":"step"' in line[:20]:
-            with suppress(*_ODD):
-                found.append(_values(json.loads(line)))
-    return found, offset
 
 
 def _values(record: Mapping[str, Any]) -> _Step:

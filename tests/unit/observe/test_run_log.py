@@ -7,13 +7,13 @@ import logging
 import os
 import shutil
 import time
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from tinker_ext import SampleLog, SampleResponse
+from tinker_ext import SampleLog, SampleResponse, log_to
 from tinker_ext.cli.watch import _tail
-from tinker_ext.observe.loggers import _steps
 from tinker_ext.runlog import RunLog, last_steps, read
 
 
@@ -64,8 +64,9 @@ def test_a_line_nested_without_end_is_passed_over_by_every_reader(tmp_path):
     assert [line["step"] for line in read(path)] == [4]
     assert last_steps(path) == {"m": 4}
     assert [line["step"] for line in next(_tail(path))] == [4]
-    with path.open("rb") as file:
-        assert [step for step, *_ in _steps(file, 0)[0]] == [4]
+    printer = Mock()
+    log_to(path, printer).close()
+    assert [call.args[0] for call in printer.log.call_args_list] == [4]
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(tmp_path, caplog):
