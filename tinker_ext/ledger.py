@@ -4,20 +4,7 @@ A call holds what it may use at most before anything is sent; when it ends, the 
 what it did use. Used and held tokens together never exceed the budget.
 
 A price table, a JSON or TOML file, gives prices per million tokens, by base model; ``*`` stands for
-every model that is not named, and ``date`` says from when the prices are::
-
-    currency = "USD"
-    date = 2026-11-01
-
-    [models."Qwen/Qwen3-8B"]
-    train = 0.40
-    prefill = 0.13
-    sample = 0.40
-
-    [models."*"]
-    train = 1.0
-    prefill = 0.3
-    sample = 1.0
+every model that is not named. `docs/see-your-runs.md` has one.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import sys
 from typing import Any
 
@@ -12,49 +11,22 @@ import httpx
 
 import tinker_ext._statuses as statuses
 from tinker_ext.errors import APIConnectionError, ConfigurationError, RetryableException
+from tinker_ext.types.records import flag, number
 
 RETRYABLE = (TimeoutError, APIConnectionError, httpx.TimeoutException, RetryableException)
 
 _MOST_DOUBLINGS = 62
 
 
-def _connections(value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ConfigurationError(f"max_connections must be an integer or None, not {value!r}.")
-    if value <= 0:
-        raise ConfigurationError(f"max_connections must be more than 0, got {value}")
-    return operator.index(value)
-
-
-def _number(name: str, default: float, *, endless: bool = False) -> Any:
-    """A field for a number of at least 0; an `endless` one may be infinite."""
-
-    def convert(value: Any) -> float:
-        if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
-            raise ConfigurationError(f"{name} must be a number, not {value!r}.")
-        try:
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            raise ConfigurationError(f"{name} must be a number, not {value!r:.50}.") from None
-        if not number >= 0 or (number == math.inf and not endless):
-            wanted = "at least 0" if endless else "at least 0 and finite"
-            raise ConfigurationError(f"{name} must be {wanted}, got {number}.")
-        return number
-
+def _number(name: str, default: float, *, optional: bool = False, **bounds: Any) -> Any:
+    convert = number(name, error=ConfigurationError, **bounds)
+    if optional:
+        convert = attrs.converters.optional(convert)
     return attrs.field(default=default, converter=convert)
 
 
 def _switch(name: str) -> Any:
-    """A field that is on or off; a text is a mistake, since every text counts as true."""
-
-    def convert(value: Any) -> bool:
-        if isinstance(value, (str, bytes)) or value not in (True, False):
-            raise ConfigurationError(f"{name} must be True or False, not {value!r:.50}.")
-        return bool(value)
-
-    return attrs.field(default=True, converter=convert)
+    return attrs.field(default=True, converter=flag(name, ConfigurationError))
 
 
 def _errors(value: Any) -> tuple[type[Exception], ...]:
@@ -97,11 +69,13 @@ class RetryConfig:
         [1.0, 2.0, 4.0, 10.0]
     """
 
-    max_connections: int | None = attrs.field(default=1000, converter=_connections)
-    progress_timeout: float = _number("progress_timeout", 7200.0, endless=True)
-    retry_delay_base: float = _number("retry_delay_base", 0.5)
-    retry_delay_max: float = _number("retry_delay_max", 10.0, endless=True)
-    jitter_factor: float = _number("jitter_factor", 0.25)
+    max_connections: int | None = _number(
+        "max_connections", 1000, optional=True, whole=True, least=1
+    )
+    progress_timeout: float = _number("progress_timeout", 7200.0, least=0, endless=True)
+    retry_delay_base: float = _number("retry_delay_base", 0.5, least=0)
+    retry_delay_max: float = _number("retry_delay_max", 10.0, least=0, endless=True)
+    jitter_factor: float = _number("jitter_factor", 0.25, least=0)
     enable_retry_logic: bool = _switch("enable_retry_logic")
     enable_stuck_detection: bool = _switch("enable_stuck_detection")
     retryable_exceptions: tuple[type[Exception], ...] = attrs.field(

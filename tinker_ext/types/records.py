@@ -12,6 +12,7 @@ converter of its own. What is sent and what is left out is up to the definition 
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ from tinker_api.arguments import value as written
 from tinker_api.codec import BOOLEAN, INTEGER, NUMBER
 from tinker_api.errors import ArgumentError
 
-from tinker_ext.errors import InvalidInputError
+from tinker_ext.errors import InvalidInputError, TinkerError
 
 if TYPE_CHECKING:
     from tinker_api.base import Field, Model
@@ -79,7 +80,7 @@ def _checked(field: attrs.Attribute[Any], row: Field) -> attrs.Attribute[Any]:
     if row.codec is NUMBER or row.codec is INTEGER:
         convert = number(field.name, whole=row.codec is INTEGER, **field.metadata)
     elif row.codec is BOOLEAN:
-        convert = _flag(field.name)
+        convert = flag(field.name)
     else:
         return field.evolve(validator=_fits(row))
     if field.default is None:
@@ -99,7 +100,9 @@ def _fits(row: Field) -> Callable[[Any, Any, Any], None]:
     return check
 
 
-def _flag(name: str) -> Callable[[Any], bool]:
+def flag(name: str, error: type[TinkerError] = InvalidInputError) -> Callable[[Any], bool]:
+    """A converter that keeps what says yes or no, and refuses text, of which all counts as true."""
+
     def convert(value: Any) -> bool:
         # 0 and 1 stand for flags in configuration files; numpy has a boolean of its own.
         number = value
@@ -107,7 +110,7 @@ def _flag(name: str) -> Callable[[Any], bool]:
             number = value.item() if hasattr(value, "item") else value
         if isinstance(number, int) and number in (0, 1):
             return bool(number)
-        raise InvalidInputError(f"{name} must be True or False, not {value!r}.")
+        raise error(f"{name} must be True or False, not {value!r:.50}.")
 
     return convert
 
@@ -133,8 +136,13 @@ def number(
     least: float | None = None,
     most: float | None = None,
     below: float | None = None,
+    endless: bool = False,
+    error: type[TinkerError] = InvalidInputError,
 ) -> Callable[[Any], Any]:
-    """A converter that keeps numbers within the bounds, and refuses booleans, text and the rest."""
+    """A converter that keeps numbers within the bounds, and refuses booleans, text and the rest.
+
+    Infinity is refused too, unless the number may be `endless`; what it raises is an `error`.
+    """
     read, kind = (_integer, "a whole number") if whole else (_real, "a number")
     if whole:
         least, most = _LEAST if least is None else least, _MOST if most is None else most
@@ -144,16 +152,16 @@ def number(
             found = read(value)
         except (TypeError, ValueError, RuntimeError, OverflowError):
             # An array or a tensor of several numbers, for example, or a fraction beyond all floats.
-            raise InvalidInputError(f"{name} must be {kind}, not {value!r}.") from None
+            raise error(f"{name} must be {kind}, not {value!r:.50}.") from None
         # Also an integer that no float can hold.
-        if not whole and not -_LARGEST <= found <= _LARGEST:
-            raise InvalidInputError(f"{name} must be finite, got {found!r:.50}.")
+        if not whole and not -_LARGEST <= found <= _LARGEST and not (endless and found == math.inf):
+            raise error(f"{name} must be finite, got {found!r:.50}.")
         if least is not None and found < least:
-            raise InvalidInputError(f"{name} must be at least {least}, got {found}.")
+            raise error(f"{name} must be at least {least}, got {found}.")
         if most is not None and found > most:
-            raise InvalidInputError(f"{name} must be at most {most}, got {found}.")
+            raise error(f"{name} must be at most {most}, got {found}.")
         if below is not None and found >= below:
-            raise InvalidInputError(f"{name} must be below {below}, got {found}.")
+            raise error(f"{name} must be below {below}, got {found}.")
         return found
 
     return convert
