@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import weakref
+from pathlib import Path
 from typing import Any, Protocol, Self
 
 from tinker_ext.errors import WrongTypeError
@@ -40,6 +41,27 @@ class OfThisProcess:
             f"A {type(self).__name__} belongs to its process and cannot be pickled. "
             f"{self.elsewhere}"
         )
+
+
+def own(fd: int) -> bool:
+    """Take a file for this process, if nobody has it; the system gives it back when that ends."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system: two processes must then not share a file
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def has_name(fd: int, path: Path) -> bool:
+    """Whether an open file still is the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()

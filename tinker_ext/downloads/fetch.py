@@ -23,6 +23,7 @@ import attrs
 import httpx
 
 import tinker_ext._statuses as statuses
+from tinker_ext import forks
 from tinker_ext._transport.bridge import client_context
 from tinker_ext._transport.retry import ACCEPT, Retry, Verdict, run_blocking, server_delay
 from tinker_ext.errors import DownloadError
@@ -161,21 +162,14 @@ def alone(target: Path) -> Iterator[None]:
     Raises:
         DownloadError: Somebody does already.
     """
-    try:
-        import fcntl
-    except ImportError:  # not on this system: two programs must then not share a target
-        yield
-        return
     path = target.with_name(target.name + ".part.lock")
     for _ in range(_OPENINGS):
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not forks.own(held):
                 break
             # Whoever had it before takes its name away when done.
-            if _has_name(held, path):
+            if forks.has_name(held, path):
                 try:
                     yield
                 finally:
@@ -186,13 +180,6 @@ def alone(target: Path) -> Iterator[None]:
     raise DownloadError(
         f"{target} is being downloaded by somebody else; wait for that, or choose another place"
     )
-
-
-def _has_name(fd: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 Progress = Callable[[int, int | None], None]

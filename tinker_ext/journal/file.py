@@ -135,7 +135,8 @@ class JournalFile:
         fresh = os.open(draft, flags, stat.S_IMODE(os.fstat(old).st_mode) & 0o600)
         try:
             _write(fresh, content)
-            _own(fresh, self.path)
+            if not forks.own(fresh):
+                raise _in_use(self.path)
             self._tell("within")
             os.replace(draft, self._real)
         except BaseException:
@@ -172,10 +173,11 @@ class JournalFile:
             try:
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
                     raise JournalError(f"{self.path} is not a file, so it cannot be a journal.")
-                _own(fd, self.path)
+                if not forks.own(fd):
+                    raise _in_use(self.path)
                 # Its owner may have replaced it meanwhile: then this lock guards a file without
                 # a name, and what would be written there is lost.
-                if _has_name(fd, self._real):
+                if forks.has_name(fd, self._real):
                     return fd
             except BaseException:
                 os.close(fd)
@@ -310,29 +312,10 @@ def _is_prefix_of_head(content: bytes) -> bool:
     return b"\n" not in content and (body.startswith(start) or start.startswith(body))
 
 
-def _own(fd: int, path: Path) -> None:
-    """Take the file for this process; the system gives it back when the process dies."""
-    try:
-        import fcntl
-    except ImportError:  # not on this system: two processes must then not share a journal
-        return
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise _in_use(path) from None
-
-
 def _in_use(path: Path) -> JournalError:
     return JournalError(
         f"The journal {path} is in use by another process or client. Nothing was changed."
     )
-
-
-def _has_name(fd: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
+from tinker_ext import forks
 from tinker_ext.mock import snapshot
 from tinker_ext.mock.messages import HttpError, Request
 
@@ -237,20 +238,14 @@ def _locked(folder: Path) -> BinaryIO:
         ValueError: Another server has it.
     """
     file = (folder / "lock").open("a+b")
-    try:
-        import fcntl
-    except ImportError:  # Windows: two servers on one folder are not noticed there
-        return file
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not forks.own(file.fileno()):
         file.seek(0)
         owner = file.read(32).decode("ascii", "replace").strip()
         file.close()
         raise ValueError(
             f"{folder} is in use by another server (process {owner or 'unknown'}); stop that one "
             "or choose another folder"
-        ) from None
+        )
     file.truncate(0)
     file.write(f"{os.getpid()}\n".encode())
     file.flush()

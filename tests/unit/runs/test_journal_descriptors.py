@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tinker_ext import forks
 from tinker_ext.journal import file as files
 from tinker_ext.journal.file import JournalError, JournalFile
 
@@ -93,8 +94,8 @@ def test_a_pipe_is_no_journal_and_is_let_go(tmp_path):
 def test_a_file_that_was_replaced_meanwhile_is_let_go(path, monkeypatch):
     """M22: and the one that has the name now is taken."""
     answers = [False, False]
-    real = files._has_name
-    monkeypatch.setattr(files, "_has_name", lambda *a: answers.pop() if answers else real(*a))
+    real = forks.has_name
+    monkeypatch.setattr(forks, "has_name", lambda *a: answers.pop() if answers else real(*a))
     journal = JournalFile(path)
     assert len([each for each in os.listdir("/proc/self/fd") if _leads(each, path)]) == 1
     journal.close()
@@ -103,7 +104,7 @@ def test_a_file_that_was_replaced_meanwhile_is_let_go(path, monkeypatch):
 def test_a_file_that_is_always_replaced_is_in_use(path, monkeypatch):
     """M22: after ten tries; none of them stays open."""
     asked = []
-    monkeypatch.setattr(files, "_has_name", lambda *_: asked.append(1))
+    monkeypatch.setattr(forks, "has_name", lambda *_: asked.append(1))
     with pytest.raises(JournalError, match=r"us(e|ing)"):
         JournalFile(path)
     assert len(asked) == 10

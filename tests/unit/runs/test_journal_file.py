@@ -10,6 +10,7 @@ import zlib
 
 import pytest
 
+from tinker_ext import forks
 from tinker_ext.journal import Journal, JournalError, JournalFile
 
 
@@ -190,12 +191,8 @@ def test_a_draft_that_cannot_be_taken_leaves_the_journal(path, monkeypatch):
     """M20: nothing is left open or behind when the new file is not ours."""
     file = JournalFile(path)
     before, held = path.read_bytes(), len(files())
-
-    def deny(fd, path):
-        raise JournalError("taken")
-
-    monkeypatch.setattr("tinker_ext.journal.file._own", deny)
-    with pytest.raises(JournalError, match="taken"):
+    monkeypatch.setattr(forks, "own", lambda fd: False)
+    with pytest.raises(JournalError, match="in use"):
         file.rewrite({"t": "state"})
     assert (path.read_bytes(), len(files())) == (before, held)
     assert os.listdir(path.parent) == [path.name]
