@@ -1,4 +1,4 @@
-"""The run log: what a training run did, used and sampled, as lines of JSON; and its budget.
+"""The run log: what a training run did and used, as lines of JSON; and its budget.
 
 A run log is a file, by default ``metrics.jsonl``, with one JSON object per line. A line is written
 whole or not at all, several processes may append to one file, and readers skip what they do not
@@ -15,24 +15,19 @@ Example:
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from tinker_ext import forks
-from tinker_ext.errors import ConfigurationError, InvalidInputError
+from tinker_ext.errors import ConfigurationError
 from tinker_ext.ledger import Budget, Hold, Ledger, Prices, Tokens
-
-if TYPE_CHECKING:
-    from tinker_ext.types.model_input import ModelInput
-    from tinker_ext.types.sampling import SampledSequence, SampleResponse
 
 __all__ = [
     "VERSION",
@@ -49,15 +44,10 @@ __all__ = [
 log = logging.getLogger("tinker_ext")
 
 DEFAULT_NAME = "metrics.jsonl"
-SAMPLES_NAME = "samples.jsonl"
-OLDER_SAMPLES_NAME = "samples.1.jsonl"
 FILE_SUFFIXES = (".jsonl", ".ndjson", ".json", ".log", ".txt")
 
 LOOK_SECONDS = 1.0
 """How often a log is looked for that was moved or deleted: that costs as much as a line."""
-
-MOST_TEXT = 1 << 20
-"""Characters of one text of a sample that are kept."""
 
 VERSION = 1
 """Of the format; a line that says another one may mean something else."""
@@ -66,7 +56,7 @@ KINDS = ("server", "queue", "network", "us")
 """What the seconds of a `time` line went to."""
 
 
-class _Lines:
+class Lines:
     """A file of JSON lines of a run; what goes wrong with it is said once and stops nothing."""
 
     def __init__(self, path: Path) -> None:
@@ -83,7 +73,7 @@ class _Lines:
             log.warning(what, self.path, *more)
 
 
-class RunLog(_Lines):
+class RunLog(Lines):
     """Appends lines to a run log; safe from any thread and from several processes.
 
     A line goes out in one `write` to a file opened for appending, so lines never mix. A write
@@ -106,7 +96,7 @@ class RunLog(_Lines):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         path = Path(path)
         _check_name(path)
-        super().__init__(path if _is_file(path) else path / DEFAULT_NAME)
+        super().__init__(path if is_file(path) else path / DEFAULT_NAME)
         self._file: int | None = None
         self._looked = 0.0
         self._session = b""
@@ -129,10 +119,10 @@ class RunLog(_Lines):
                     self._look(os.fstat(self._file))
                 if self._file is None:
                     self.path.parent.mkdir(parents=True, exist_ok=True)
-                    self._file = _open(self.path, 0o644, self._session)
+                    self._file = open_lines(self.path, 0o644, self._session)
                 # One call, so that lines of other processes never come between.
                 if os.write(self._file, line) < len(line):
-                    raise _cut_off()
+                    raise cut_off()
             except OSError as error:
                 self._say(_UNWRITABLE, error.strerror)
                 self._let_go()  # opened again, it goes on behind what was cut off
@@ -172,7 +162,7 @@ _DELETED = (
 )
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
     """Whether a path of the user means a file, also one that is not there yet, or its folder."""
     return path.is_file() or (path.suffix in FILE_SUFFIXES and not path.is_dir())
 
@@ -241,7 +231,7 @@ def _plain(value: Any) -> Any:
         return str(value)
 
 
-def _open(path: Path, mode: int, first: bytes = b"") -> int:
+def open_lines(path: Path, mode: int, first: bytes = b"") -> int:
     """Open a file for appending, at the begin of a line; `first` is the first line of a new one."""
     file = os.open(path, _APPENDING, mode)
     try:
@@ -259,182 +249,6 @@ def _open(path: Path, mode: int, first: bytes = b"") -> int:
     return file
 
 
-def _cut_off() -> OSError:
+def cut_off() -> OSError:
     """What a write that was not whole means: the next one would say it."""
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-class SampleLog(_Lines):
-    """Records samples in the folder of a run; bounded on disk, safe from any thread.
-
-    Args:
-        folder: Folder of the run, the one with its run log.
-        tokenizer: Turns tokens into text, for example `training.get_tokenizer()`; without one the
-            token ids are written.
-        max_bytes: Most bytes on disk; the oldest samples make room, and one that is larger than
-            half of it is left out.
-        every: Record one call in this many.
-
-    Raises:
-        ConfigurationError: A bound is not a number of at least 1.
-
-    Example:
-        >>> import tempfile
-        >>> from tinker_ext import ModelInput
-        >>> from tinker_ext.types import SampledSequence, SampleResponse
-        >>> log = SampleLog(tempfile.mkdtemp())
-        >>> reply = SampleResponse([SampledSequence("stop", tokens=[5, 6], logprobs=[-0.1, -2.0])])
-        >>> log.record(ModelInput.from_ints([1, 2]), reply, rewards=[1.0], step=7)
-        >>> log.path.read_text().count("pieces")
-        1
-    """
-
-    def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        *,
-        tokenizer: Any = None,
-        max_bytes: int = 64 << 20,
-        every: int = 1,
-    ) -> None:
-        for name, value in (("max_bytes", max_bytes), ("every", every)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigurationError(
-                    f"{name} must be a whole number of at least 1, not {value!r}."
-                )
-        place = Path(folder)
-        super().__init__((place.parent if _is_file(place) else place) / SAMPLES_NAME)
-        self._tokenizer = tokenizer
-        self._half = max_bytes // 2
-        self._every = every
-        self._calls = 0
-        self._pieces: dict[int, str] = {}
-
-    def record(
-        self,
-        prompt: ModelInput | str,
-        response: SampleResponse,
-        *,
-        rewards: Sequence[float] | None = None,
-        trainer_logprobs: Sequence[Any] | None = None,
-        step: int | None = None,
-        checkpoint: Any = None,
-    ) -> None:
-        """Record what was sampled for a prompt.
-
-        A disk that is full is reported once and stops nothing.
-
-        Args:
-            prompt: What the model read.
-            response: What it said.
-            rewards: One number a sequence.
-            trainer_logprobs: For each sequence the log-probabilities that the trainer gives to
-                its tokens, to compare with the sampler's.
-            step: Step of the run.
-            checkpoint: Where the weights are from: a path or name, or the `SamplingClient`.
-
-        Raises:
-            InvalidInputError: There are more or fewer rewards or logprobs than sequences or tokens.
-        """
-        sequences = response.sequences
-        for name, given in (("rewards", rewards), ("trainer_logprobs", trainer_logprobs)):
-            if given is not None and len(given) != len(sequences):
-                raise InvalidInputError(
-                    f"{name} must have one entry for each of the {len(sequences)} sequences, "
-                    f"not {len(given)}."
-                )
-        scored = [None] * len(sequences) if trainer_logprobs is None else trainer_logprobs
-        for sequence, values in zip(sequences, scored, strict=True):
-            if values is not None and len(values) != len(sequence.tokens):
-                raise InvalidInputError(
-                    f"trainer_logprobs must have one number for each of the "
-                    f"{len(sequence.tokens)} sampled tokens, not {len(values)}."
-                )
-        self._calls += 1
-        if (self._calls - 1) % self._every:
-            return
-        tokens = None if isinstance(prompt, str) else _ints(prompt)
-        key = prompt if isinstance(prompt, str) else repr(tokens)
-        self._write(
-            {
-                "type": "sample",
-                "time": round(time.time(), 6),
-                "step": step,
-                "checkpoint": getattr(checkpoint, "model_path", checkpoint),
-                "prompt_id": hashlib.blake2s(
-                    key.encode("utf-8", "replace"), digest_size=8
-                ).hexdigest(),
-                "prompt": prompt[:MOST_TEXT]
-                if isinstance(prompt, str)
-                else self._text(tokens or []),
-                "sequences": [
-                    self._sequence(
-                        sequence, None if rewards is None else float(rewards[at]), values
-                    )
-                    for at, (sequence, values) in enumerate(zip(sequences, scored, strict=True))
-                ],
-            }
-        )
-
-    def _sequence(
-        self, sequence: SampledSequence, reward: float | None, scored: Any
-    ) -> dict[str, Any]:
-        tokens = sequence.tokens
-        return {
-            "text": self._text(tokens),
-            "pieces": [self._piece(token) for token in tokens],
-            "logprobs": sequence.logprobs,
-            "trainer_logprobs": None if scored is None else [float(value) for value in scored],
-            "reward": reward,
-            "stop_reason": str(sequence.stop_reason),
-        }
-
-    def _text(self, tokens: Sequence[int]) -> str:
-        if self._tokenizer is None:
-            return " ".join(map(str, tokens))[:MOST_TEXT]
-        return str(self._tokenizer.decode(list(tokens)))[:MOST_TEXT]
-
-    def _piece(self, token: int) -> str:
-        # Decoding one token costs microseconds; a vocabulary has few that are used.
-        piece = self._pieces.get(token)
-        if piece is None:
-            piece = f"{token} " if self._tokenizer is None else str(self._tokenizer.decode([token]))
-            self._pieces[token] = piece
-        return piece
-
-    def _write(self, record: dict[str, Any]) -> None:
-        line = encode(record)
-        with self._lock:
-            if len(line) > self._half:
-                self._say(_LARGE_SAMPLE)
-                return
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                if not self._append(line):
-                    self.path.replace(self.path.with_name(OLDER_SAMPLES_NAME))
-                    self._append(line)
-            except OSError as error:
-                self._say(_UNWRITABLE_SAMPLES, error.strerror)
-
-    def _append(self, line: bytes) -> bool:
-        """Write a line if there is room for it; says whether there was."""
-        file = _open(self.path, 0o600)
-        try:
-            room = os.fstat(file).st_size + len(line) <= self._half
-            if room and os.write(file, line) < len(line):
-                raise _cut_off()
-        finally:
-            os.close(file)
-        return room
-
-
-_LARGE_SAMPLE = "A sample for %s is larger than half of max_bytes, and is not recorded."
-_UNWRITABLE_SAMPLES = "Samples cannot be written to %s: %s. The run goes on without them."
-
-
-def _ints(prompt: ModelInput) -> list[int]:
-    """The tokens of a prompt; an image counts as token -1, so that it is seen to be there."""
-    found: list[int] = []
-    for chunk in prompt.chunks:
-        found += getattr(chunk, "tokens", [-1])
-    return found

@@ -13,9 +13,9 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from tinker_ext import log_to
+from tinker_ext import SampleLog, log_to
 from tinker_ext.observe import loggers
-from tinker_ext.runlog import RunLog, SampleLog
+from tinker_ext.runlog import RunLog
 from tinker_ext.types import ModelInput, SampledSequence, SampleResponse
 
 
