@@ -236,6 +236,8 @@ class _Forwarding(RunLog):
             label = each if isinstance(each, str) else type(each).__name__
             made = KNOWN[each](place, self._notes, project, name) if isinstance(each, str) else each
             self._loggers[label] = made
+        passed_on = self._notes["time" if self._notes.get("clean") else "safe"]
+        self._trail: list[tuple[float, float]] = [(0.0, passed_on)]
         self._waiting = deque(self._missing())
         self._save()
         self._stop = threading.Event()
@@ -244,10 +246,11 @@ class _Forwarding(RunLog):
 
     def write(self, kind: str, **fields: Any) -> None:
         """Append one line, and have it passed on."""
+        fields.setdefault("time", round(time.time(), 6))
         super().write(kind, **fields)
         if kind == "step":
-            # As a reader of the log would find it.
-            self._waiting.append(_values(json.loads(encode({"time": time.time(), **fields}))))
+            with suppress(*_ODD):  # as a reader of the log would find it
+                self._waiting.append(_values(json.loads(encode(fields))))
         if self._thread is None and self._loggers:
             self._stop.clear()
             ours = weakref.ref(self)
@@ -286,18 +289,19 @@ class _Forwarding(RunLog):
                         break
                 else:
                     self._guard(label, each.flush)
-            self._notes |= {"time": steps[-1][2], "clean": False}
+            now, last = time.monotonic(), steps[-1][2]
+            self._trail.append((now, last))
+            while len(self._trail) > 1 and self._trail[1][0] <= now - SAFE_SECONDS:
+                del self._trail[0]
+            self._notes |= {"time": last, "safe": self._trail[0][1], "clean": False}
             self._save()
 
     def _missing(self) -> Iterator[_Step]:
         """The steps of the log that the loggers do not have; after a crash, the last ones again."""
-        since = self._notes.get("time", 0.0)
-        if not self._notes.get("clean", True):
-            since -= SAFE_SECONDS
         with suppress(OSError):
             for line in read(self.path):
                 with suppress(*_ODD):
-                    if line["type"] == "step" and line["time"] > since:
+                    if line["type"] == "step" and line["time"] > self._trail[0][1]:
                         yield _values(line)
 
     def _guard(self, label: str, call: Any, *arguments: Any) -> bool:
@@ -336,9 +340,11 @@ def _read_notes(path: Path) -> dict[str, Any]:
     try:
         notes = json.loads(path.read_text())
     except (OSError, ValueError):
-        return {}
-    whole = isinstance(notes, dict) and isinstance(notes.get("time", 0.0), float)
-    return notes if whole else {}
+        notes = None
+    moments = ("time", "safe")
+    if not isinstance(notes, dict) or not all(isinstance(notes.get(m), float) for m in moments):
+        return {"time": 0.0, "safe": 0.0, "clean": True}
+    return notes
 
 
 _ODD = (ValueError, TypeError, KeyError, AttributeError, RecursionError)

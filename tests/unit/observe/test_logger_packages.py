@@ -162,7 +162,7 @@ def test_tensorboard(tmp_path, package):
 def test_after_a_crash_the_last_seconds_are_passed_on_again(tmp_path, monkeypatch):
     """M34: some packages write with a delay; what is older than that is not repeated."""
     clock = 100.0
-    monkeypatch.setattr(loggers.time, "time", lambda: clock)
+    monkeypatch.setattr(loggers.time, "monotonic", lambda: clock)
     monkeypatch.setattr(loggers, "EVERY_SECONDS", 1e6)  # only `forward` passes on
     taken = []
     logger = SimpleNamespace(
