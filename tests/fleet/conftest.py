@@ -5,12 +5,16 @@
 
 import os
 import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from fleet.redis_server import RedisServer
+
+from tinker_ext.fleet.store import FILE, KEYS
 
 PATIENCE = 60.0
 
@@ -60,6 +64,24 @@ def lose(address):
 
     with redis.Redis.from_url(address) as client:
         client.flushall()
+
+
+def overwrite(address, text):
+    """Put a text in the place of what a store keeps of its fleets; None deletes it."""
+    if address.startswith("redis"):
+        import redis
+
+        with redis.Redis.from_url(address) as client:
+            for name in client.hkeys(KEYS["fleets"]):
+                if text is None:
+                    client.hdel(KEYS["fleets"], name)
+                else:
+                    client.hset(KEYS["fleets"], name, text)
+        return
+    with sqlite3.connect(Path(address) / FILE) as database:
+        change = "DELETE FROM fleets" if text is None else "UPDATE fleets SET kept = ?"
+        database.execute(change, () if text is None else (text,))
+    database.close()
 
 
 @pytest.fixture(params=["sqlite", "redis"])

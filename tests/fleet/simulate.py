@@ -148,7 +148,7 @@ def with_fleet(clients: int, seconds: int, seed: int = 1) -> Trace:
         if planned_for <= now + (0.75 * every if urgent else 0.0):
             planned_for = now + every
             rows = [each.row for each in fleet if each.row is not None]
-            plan = make_plan(plan, rows, now, plan.number + 1)
+            plan = make_plan(plan, rows, now)
         if not plan.cut <= client.refusal <= plan.number:
             client.refusal = -1
         before = client.cap

@@ -10,14 +10,15 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from fleet.conftest import overwrite
 from fleet.redis_server import RedisServer
-from fleet.test_members import Work, member_of, wait_for
+from fleet.test_members import Work, fleet_of, member_of, wait_for
 
 from tinker_ext import ServiceClient
 from tinker_ext.cli.run import run
 from tinker_ext.errors import ConfigurationError
 from tinker_ext.fleet import without_password
-from tinker_ext.fleet.engines import FILE
+from tinker_ext.fleet.store import FILE
 from tinker_ext.ledger import Budget, Ledger, Tokens
 
 ROOT = Path(__file__).parents[2]
@@ -49,20 +50,20 @@ def test_a_file_in_place_of_a_folder(tmp_path):
     """M49."""
     place = tmp_path / "file"
     place.write_text("")
-    assert f"folder {place} cannot be made" in complaint(place)
+    assert f"store {place} cannot be used: [Errno 17] File exists" in complaint(place)
 
 
 def test_a_damaged_database(tmp_path):
     """M49."""
     (tmp_path / FILE).write_text("this is not a database, and long enough to be seen as such" * 20)
     text = complaint(tmp_path)
-    assert "cannot be the store of a fleet" in text
-    assert "Delete it" in text
+    assert "cannot be used: file is not a database" in text
+    assert "can be deleted when no fleet uses it" in text
 
 
 READ_ONLY = """
 import os, sys
-import tinker_ext.fleet.engines
+import tinker_ext.fleet.store
 from tinker_ext.errors import ConfigurationError
 from tinker_ext.fleet import open_store
 os.setuid(65534)
@@ -83,7 +84,7 @@ def test_a_read_only_folder(request):
     place.mkdir()
     place.chmod(0o555)
     if os.geteuid() != 0:
-        assert "read-only" in complaint(place)
+        assert "cannot be used: [Errno 13] Permission denied" in complaint(place)
         return
     path = os.pathsep.join([str(ROOT), str(ROOT / "generated")])
     done = subprocess.run(
@@ -92,10 +93,11 @@ def test_a_read_only_folder(request):
         text=True,
         env={**os.environ, "PYTHONPATH": path},
     )
-    assert "read-only for this user" in done.stdout, done.stderr
+    assert "cannot be used: [Errno 13] Permission denied" in done.stdout, done.stderr
+    assert "must be able to write to this folder" in done.stdout
 
 
-@pytest.mark.parametrize(("layout", "age"), [("4", "an older"), ("6", "a newer")])
+@pytest.mark.parametrize(("layout", "age"), [("5", "an older"), ("7", "a newer")])
 def test_another_layout_in_a_folder(tmp_path, layout, age):
     """M49: says which layout, and that one version is needed; nothing is changed."""
     joined(tmp_path).close()
@@ -121,8 +123,8 @@ def test_another_layout_in_redis(redis_server):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("layout", b"\xff", "cannot hold a fleet"),
-        ("salt", b"\xff", "cannot hold a fleet"),
+        ("layout", b"\xff", "holds is damaged"),
+        ("salt", b"\xff", "holds is damaged"),
         ("layout", "²", "its layout is ²"),
     ],
 )
@@ -141,7 +143,7 @@ def test_two_versions_at_once(address, monkeypatch):
     """M49: a store in use by another version is refused, and the error names who uses it."""
     monkeypatch.setattr("tinker_ext.fleet.member.__version__", "9.3.0")
     other = member_of(address, Work(), "http://127.0.0.1:9")
-    monkeypatch.setattr("tinker_ext.fleet.store.Store.group_of", lambda *_: "one")
+    monkeypatch.setattr("tinker_ext.fleet.store.Store.name_of", lambda *_: "one")
     monkeypatch.setattr(other, "_start", lambda: None)
     other.join()
     try:
@@ -154,7 +156,7 @@ def test_two_versions_at_once(address, monkeypatch):
 
 DAMAGES = {
     "not JSON": lambda kept: "{",
-    "no parts": lambda kept: "{}",
+    "unknown parts": lambda kept: kept | {"bogus": 1},
     "a member without a report": lambda kept: kept | {"rows": {"x": {}}},
     "a plan of another form": lambda kept: kept | {"plan": {"bogus": 1}},
     "a budget in words": lambda kept: kept | {"limits": {"tokens": "much"}},
@@ -168,13 +170,8 @@ def test_damaged_rows(address, damage):
     one = member_of(address, Work(), "http://127.0.0.1:9")
     one.sync()
     ledger = one.share(Ledger(Budget(tokens=1000)))
-    made = DAMAGES[damage](one.store.look(one.group).state)
-    text = made if isinstance(made, str) else json.dumps(made)
-    if address.startswith("redis"):
-        one.store._engine._client.hset(f"tinker-ext:fleet:group:{one.group}", "kept", text)
-    else:
-        with one.store._engine._transaction(one.store.salt) as execute:
-            execute("UPDATE fleets SET kept = ?", (text,))
+    made = DAMAGES[damage](json.loads(fleet_of(one).text()))
+    overwrite(address, made if isinstance(made, str) else json.dumps(made))
     ledger.hold(Tokens(sample=100))
     wait_for(lambda: one.sync() or one.is_cut_off)  # at the latest when it makes a plan
     two = member_of(address, Work(), "http://127.0.0.1:9")
@@ -191,7 +188,8 @@ def test_nobody_listens():
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     text = complaint(f"redis://127.0.0.1:{port}/0")
-    assert f"redis://127.0.0.1:{port}/0 cannot be reached" in text
+    assert f"redis://127.0.0.1:{port}/0 cannot be used: " in text
+    assert "Connection refused. Check host and port" in text
 
 
 def test_a_url_that_is_not_one():
@@ -249,7 +247,8 @@ def test_a_wrong_password(tmp_path):
     try:
         for url in (server.url, server.url.replace("//", "//:wrong-canary@")):
             text = complaint(url)
-            assert "refused the user or password" in text
+            assert "cannot be used: it refused the user or password" in text
+            assert "REDISCLI_AUTH" in text
             assert "wrong-canary" not in text
     finally:
         server.stop()

@@ -16,6 +16,7 @@ from tinker_ext.clients.handles import decode_handle
 from tinker_ext.config import Config
 from tinker_ext.errors import BudgetExceededError, ConfigurationError
 from tinker_ext.fleet import open_store
+from tinker_ext.fleet.store import KEYS
 from tinker_ext.ledger import Budget
 from tinker_ext.mock import Server, Settings
 
@@ -42,10 +43,9 @@ def service(server, place):
 def members(place, server):
     """Who works on this server; clients of another test may still be about to leave."""
     store = open_store(place)
-    store.open()
-    found = [store.look(name) for name in store.groups()]
+    found = store.look().values()
     store.close()
-    return [m for record in found if record.state["base_url"] == server.url for m in record.members]
+    return [member for each in found if each.base_url == server.url for member in each.members]
 
 
 def test_samples_are_drawn_with_permits_of_the_fleet(server, service, place):
@@ -92,7 +92,7 @@ def test_another_credential_is_another_fleet(server, service, place):
     """M49: limits belong to a server and a credential."""
     service.create_sampling_client(base_model=MODEL)
     with ServiceClient(base_url=server.url, api_key="tml-other", fleet=place) as other:
-        assert other._workspace.member.group != service._workspace.member.group
+        assert len(open_store(place).look()) == 2
         assert other._workspace.member.value == 64
 
 
@@ -135,7 +135,7 @@ def test_a_handle_carries_the_fleet(server, service, place, monkeypatch):
     monkeypatch.setenv("TINKER_API_KEY", KEY)
     sampler = service.create_sampling_client(base_model=MODEL)
     again = SamplingClient.from_sampler_handle(sampler.get_sampler_handle())
-    assert again._workspace.member.group == service._workspace.member.group
+    assert again._workspace.member.id in {member["id"] for member in members(place, server)}
     again.sample(PROMPT, 1, PARAMS).result()
 
 
@@ -152,11 +152,8 @@ def test_no_key_reaches_the_store(service, place):
     sampler.sample(PROMPT, 1, PARAMS).result()
     service._workspace.member.sync()
     if place.startswith("redis"):
-        client = service._workspace.member.store._engine._client
-        kept = "".join(client.keys("*"))
-        for name in client.keys("*:group:*"):
-            is_text = client.type(name) == "string"
-            kept += client.get(name) if is_text else json.dumps(client.hgetall(name))
+        client = service._workspace.member.store._client
+        kept = "".join(client.keys("*")) + json.dumps(client.hgetall(KEYS["fleets"]))
     else:
         files = sorted(Path(place).iterdir())
         kept = "".join(file.read_bytes().decode("latin-1") for file in files)

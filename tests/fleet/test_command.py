@@ -94,7 +94,7 @@ def test_of_many_that_left_the_number_is_not_known(fleet, place, capsys):
 
     for number in range(MOST_LEFT + 2):
         told = fleet[0]._report(None) | {"id": f"w{number}", "new": False}
-        fleet[0].store.report(fleet[0].group, told)
+        fleet[0].store.report(fleet[0]._server, told)
         if number == 1:
             assert "; 2 members left" in shown()
     assert f"; more than {MOST_LEFT} members left" in shown()
@@ -104,9 +104,9 @@ def test_damage_that_only_people_would_see_is_one_line(fleet, place, capsys):
     """M49: members do not read all that they write."""
     told = fleet[0]._report(fleet[0]._pool()) | {"id": "another program"}
     del told["said"]["run"]
-    fleet[0].store.report(fleet[0].group, told)
+    fleet[0].store.report(fleet[0]._server, told)
     assert run(["fleet", "--once", place]) == 1
-    assert "what it holds is damaged" in capsys.readouterr().err
+    assert "holds is damaged" in capsys.readouterr().err
 
 
 def test_the_live_table_follows(fleet, place):

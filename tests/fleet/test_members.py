@@ -13,9 +13,9 @@ import pytest
 from fleet.conftest import lose
 from fleet.redis_server import RedisServer
 
-from tinker_ext.fleet import Member, open_store
+from tinker_ext.errors import ConfigurationError
+from tinker_ext.fleet import Member
 from tinker_ext.fleet import member as member_module
-from tinker_ext.fleet.engines import StoreUnreachableError
 
 
 class Work:
@@ -43,6 +43,11 @@ class Work:
 
 def member_of(place, work, url="http://s", run="a run"):
     return Member(place, lambda: work, (url, "f"), run)
+
+
+def fleet_of(member):
+    """What the store keeps of a member's fleet."""
+    return member.store.look()[member.store.name_of(*member._server)]
 
 
 @pytest.fixture
@@ -95,7 +100,7 @@ def test_a_refusal_for_want_of_credit_pauses_but_does_not_cut(place, join):
     join(place, other)
     one.refused(started=time.monotonic(), pause=60.0, full=False)
     wait_for(lambda: other.pauses)
-    assert one.store.look(one.group).plan.phase == "grow"
+    assert fleet_of(one).plan.phase == "grow"
 
 
 def test_a_refused_request_waits_for_the_pause_and_for_a_permit(tmp_path, join):
@@ -139,7 +144,7 @@ def test_a_member_that_begins_to_work_tells_it_at_once(place, join, monkeypatch)
     wait_for(lambda: one._resting)
     work.queued = 500
     assert one.value > 0
-    wait_for(lambda: [m["queued"] for m in one.store.look(one.group).members] == [500])
+    wait_for(lambda: [m["queued"] for m in fleet_of(one).members] == [500])
 
 
 KILLED = """
@@ -199,7 +204,7 @@ def test_a_store_that_goes_away_and_comes_back(tmp_path, join, monkeypatch, capl
             )
             wait_for(lambda: one.value + two.value >= window - 1)
         assert max(most) <= window
-        plan = one.store.look(one.group).plan
+        plan = fleet_of(one).plan
         assert plan.phase == "hold"  # nothing is tried at its return
         warnings = [r for r in caplog.records if "does not answer" in r.message]
         assert len(warnings) == 2  # one of each member, though each tried several times
@@ -217,8 +222,8 @@ def test_a_store_that_lost_everything_does_not_split_the_fleet(address, join, ne
     if not newcomer_first:
         one.sync()
     three = join(address)
-    wait_for(lambda: len(three.store.look(three.group).members) == 3)
-    assert one.group == two.group == three.group
+    wait_for(lambda: len(fleet_of(three).members) == 3)
+    assert len(three.store.look()) == 1
 
 
 def test_refusals_without_a_store_cost_a_permit_each(tmp_path, join, monkeypatch):
@@ -227,7 +232,7 @@ def test_refusals_without_a_store_cost_a_permit_each(tmp_path, join, monkeypatch
     before = one.value
 
     def away(*_):
-        raise StoreUnreachableError("away")
+        raise ConfigurationError("away")
 
     monkeypatch.setattr(one.store, "report", away)
     wait_for(lambda: one.is_cut_off)
@@ -266,10 +271,10 @@ def test_a_forked_child_is_a_member_of_its_own(tmp_path, join):
     os.close(done[1])
     try:
         time.sleep(0.6)
-        assert len(one.store.look(one.group).members) == 1
+        assert len(fleet_of(one).members) == 1
         os.write(go[1], b"1")
         assert os.read(done[0], 1) == b"1"
-        names = {member["process"] for member in one.store.look(one.group).members}
+        names = {member["process"] for member in fleet_of(one).members}
         assert names == {os.getpid(), child}
     finally:
         os.kill(child, signal.SIGKILL)
@@ -281,12 +286,9 @@ def test_a_forked_child_is_a_member_of_its_own(tmp_path, join):
 def test_leaving_ends_the_thread_and_the_membership(place, join):
     """M49, M44: nothing runs on after a member has left."""
     one = join(place)
-    thread, group = one._thread, one.group
+    thread = one._thread
     one.leave()
     one.leave()
     assert thread is not None
     assert not thread.is_alive()
-    store = open_store(place)
-    store.open()
-    assert store.look(group).members == ()
-    store.close()
+    assert fleet_of(one).members == []

@@ -6,23 +6,25 @@ import threading
 import time
 
 import pytest
+from fleet.conftest import overwrite
 
+from tinker_ext._version import __version__
 from tinker_ext.fleet import open_store, state
-from tinker_ext.fleet.state import EARLIER, KINDS, MOST_LEFT
+from tinker_ext.fleet.state import EARLIER, KINDS, MOST_LEFT, SILENT_SECONDS
 from tinker_ext.fleet.store import Store
 
-GROUP = "g"
+SERVER = ("http://s", "f")
 NOTHING = dict.fromkeys(KINDS, 0.0)
-USUAL = {"limits": {}, "known": {}, "was": {}, "asks": [], "prices": {}, "base_url": "http://s"}
+USUAL = {"limits": {}, "known": {}, "need": None, "prices": {}, "base_url": "http://s"}
 SAID = dict.fromkeys(("cap", "active", "held", "accepted", "pause"), 0)
-SAID |= {"demand": 99, "refusal": -1, "window": 64}
+SAID |= {"demand": 99, "refusal": -1, "window": 64, "version": __version__, "waiting": "idle"}
 
 
 def report(store, name, has=None, **fields):
     """A report that does not plan unless it is the first."""
     given = {"new": False, "ttl": 60.0, "every": 1e6, "urgent": False, "said": SAID}
     given |= {"id": name, "has": {**NOTHING, **(has or {})}, **USUAL, **fields}
-    return store.report(GROUP, given)
+    return store.report(SERVER, given)
 
 
 def step(*args, **fields):
@@ -30,10 +32,15 @@ def step(*args, **fields):
     return report(*args, **fields)[1]
 
 
-def take(store, name, *asks, has=None, **fields):
-    """Ask for blocks of the budget, with what the member has."""
-    has = has or store.look(GROUP).spend.get(name)
-    return report(store, name, has, asks=[{**NOTHING, **ask} for ask in asks], **fields)[0]
+def take(store, name, has=None, known=None, limits=None, ttl=60.0, **need):
+    """Ask for some of the budget besides what the member has; what it has then, or None."""
+    fields = {"need": {**NOTHING, **need}, "known": known or {}, "limits": limits or {}}
+    granted, fleet = report(store, name, {"tokens": has or 0}, ttl=ttl, **fields)
+    return fleet.spend[name]["tokens"] if granted else None
+
+
+def look(store):
+    return store.look()[store.name_of(*SERVER)]
 
 
 def share(store, name, **fields):
@@ -42,7 +49,7 @@ def share(store, name, **fields):
 
 
 def spend(store):
-    return {name: each["tokens"] for name, each in store.look(GROUP).spend.items()}
+    return {name: each["tokens"] for name, each in look(store).spend.items()}
 
 
 def empty_redis(server):
@@ -77,7 +84,7 @@ def test_a_lease_ends_with_its_time(store):
     """M49: the permits of a member that stopped reporting are given to others."""
     step(store, "a", ttl=0.05, every=0.0)
     time.sleep(0.1)
-    assert store.look(GROUP).members == ()
+    assert look(store).members == []
     assert share(store, "b", every=0.0) == 64
 
 
@@ -85,7 +92,7 @@ def test_leaving_gives_back_at_once(store):
     """M49."""
     step(store, "a", every=0.0)
     step(store, "a", ttl=0)
-    assert store.look(GROUP).members == ()
+    assert look(store).members == []
     assert share(store, "b", every=0.0) == 64
 
 
@@ -98,7 +105,7 @@ def test_workers_that_come_and_go_do_not_fill_the_store(store):
     found = spend(store)
     assert len(found) == MOST_LEFT + 2
     assert (found["stays"], found[f"w{MOST_LEFT + 19}"], found[EARLIER]) == (1.0, 3.0, 60.0)
-    assert store.look(GROUP).state["taken"]["tokens"] == sum(found.values())
+    assert look(store).taken()["tokens"] == sum(found.values())
 
 
 def test_one_plan_serves_all_for_a_while(store):
@@ -115,17 +122,26 @@ def test_one_plan_serves_all_for_a_while(store):
 def test_the_budget_is_never_exceeded_and_the_rest_can_be_taken(store):
     """M49: the first ask there is room for, else nothing; what is told counts in any case."""
     step(store, "a", limits={"tokens": 100})
-    assert take(store, "a", {"tokens": 60, "sample": 60}, {"tokens": 10}) == 1
-    assert take(store, "b", {"tokens": 60}, {"tokens": 10}) == 2
-    assert take(store, "b", {"tokens": 41}) == 0
-    assert take(store, "b", {"tokens": 10, "sample": 10**6}) == 1  # not limited
-    step(store, "a", has={"tokens": 30})
-    assert take(store, "b", {"tokens": 70}) == 1
-    assert spend(store) == {"a": 30, "b": 70}
+    assert take(store, "a", tokens=70, sample=70) == 70
+    assert take(store, "b", tokens=31) is None
+    assert take(store, "b", tokens=30) == 30
+    assert spend(store) == {"a": 70, "b": 30}
+    assert take(store, "b", has=30, sample=10**6) == 30  # not limited
+    step(store, "a", has={"tokens": 40})
+    assert take(store, "b", has=30, tokens=2) == 30 + 2 * (1 + 28 / 4 / 2 // 2)
+    assert take(store, "b", has=60, tokens=1) is None
     step(store, "b", has={"tokens": 80})
-    assert take(store, "b", {"tokens": 80, "train": 5}) == 1  # no more of what is used up
-    state = step(store, "b", has={"tokens": 70}).state
-    assert (state["limits"]["tokens"], state["taken"]["tokens"]) == (100, 100)
+    assert take(store, "b", has=80, train=5) == 80  # no more of what is used up
+    found = step(store, "b", has={"tokens": 60})
+    assert (found.limits["tokens"], found.taken()["tokens"]) == (100, 100)
+
+
+def test_a_block_is_for_some_calls_and_less_than_a_part_of_what_is_left(store):
+    """M49: so that the next calls need no step, and most of it can still be taken by others."""
+    step(store, "a", limits={"tokens": 10**6})
+    assert take(store, "a", tokens=10) == 65 * 10
+    step(store, "a", has={"tokens": 10**6 - 100})
+    assert take(store, "a", has=10**6 - 100, tokens=5) == 10**6 - 100 + 5 * (1 + 95 / 4 // 5)
 
 
 def test_a_call_decided_before_a_report_of_its_own_client_is_decided_anew(
@@ -136,18 +152,18 @@ def test_a_call_decided_before_a_report_of_its_own_client_is_decided_anew(
     store.open()
     others.open()
     step(others, "a", limits={"tokens": 100}, has={"tokens": 60}, ttl=20.0)
-    assert take(others, "b", {"tokens": 40}) == 1
-    read = store._engine.read
+    assert take(others, "b", tokens=40) == 40
+    decide = state.Fleet.report
 
-    def read_and_lose_time(*args):
-        found = read(*args)
+    def decide_and_lose_time(*args):
+        granted = decide(*args)
         monkeypatch.undo()
         step(others, "a", has={"tokens": 30}, ttl=20.0)
-        assert take(others, "b", {"tokens": 70}) == 1
-        return found
+        assert take(others, "b", has=40, tokens=30) == 70
+        return granted
 
-    monkeypatch.setattr(store._engine, "read", read_and_lose_time)
-    assert take(store, "a", {"tokens": 60}, has={"tokens": 30}) == 0
+    monkeypatch.setattr(state.Fleet, "report", decide_and_lose_time)
+    assert take(store, "a", has=30, tokens=30) is None
     assert spend(others) == {"a": 30, "b": 70}
     store.close()
     others.close()
@@ -169,7 +185,8 @@ def test_a_store_is_not_too_busy_for_hundreds_that_begin_at_once(redis_server):
         together.wait()
         try:
             for amount in range(1, takes + 1):
-                assert take(store, name, {"tokens": amount}, has={"tokens": amount - 1}) == 1
+                assert take(store, name, has=amount - 1, tokens=1) >= amount
+                step(store, name, has={"tokens": amount})
         except Exception as error:
             failed.append(error)
         store.close()
@@ -180,7 +197,7 @@ def test_a_store_is_not_too_busy_for_hundreds_that_begin_at_once(redis_server):
     for thread in threads:
         thread.join()
     assert failed == []
-    assert first.look(GROUP).state["taken"]["tokens"] == members * takes
+    assert look(first).taken()["tokens"] == members * takes
     first.close()
 
 
@@ -189,29 +206,44 @@ def test_the_smallest_budget_counts_and_a_new_run_begins_anew(store):
     prices = {"models": {"*": {"train": 1.5}}, "currency": "EUR", "date": None}
     step(store, "a", new=True, limits={"tokens": 100, "cost": 2.5}, prices=prices)
     step(store, "b", new=True, limits={"tokens": 80}, has={"tokens": 5})
-    state = store.look(GROUP).state
-    assert state["limits"] == {"tokens": 80, "cost": 2.5}
-    assert state["prices"] == prices
+    found = look(store)
+    assert (found.limits, found.prices) == ({"tokens": 80, "cost": 2.5}, prices)
     for name in "ab":
         step(store, name, has={"tokens": 5}, ttl=0)
     assert spend(store) == {"a": 5, "b": 5}
     step(store, "c", new=True)
-    state = store.look(GROUP).state
-    assert (state["prices"], state["limits"]) == ({}, {})
+    found = look(store)
+    assert (found.prices, found.limits) == ({}, {})
     assert spend(store) == {"c": 0}
+
+
+def test_a_newcomer_does_not_reset_the_budget_of_members_that_are_silent_for_a_while():
+    """M49: their store was away, or their machine suspended, for longer than their leases."""
+    fleet = state.Fleet(9000.0)
+    given = {"ttl": 5.0, "every": 1.0, "urgent": False, "said": SAID, **USUAL}
+    given |= {"limits": {"tokens": 100}, "has": {**NOTHING, "tokens": 70}}
+    fleet.report(given | {"id": "silent", "new": True})
+    fleet.now += 30.0
+    fleet.report(given | {"id": "next", "new": True, "limits": {}, "has": NOTHING})
+    assert (fleet.limits, fleet.taken()["tokens"]) == ({"tokens": 100}, 70)
+    fleet.now += 5.0 + SILENT_SECONDS + 1.0
+    fleet.report(given | {"id": "new run", "new": True, "limits": {}, "has": NOTHING})
+    assert (fleet.limits, fleet.taken()["tokens"]) == ({}, 0)
 
 
 def test_a_store_that_lost_everything_counts_what_any_member_knows(store):
     """M49: the most that one of them has read, and what each has taken since then."""
-    told = {"limits": {"tokens": 1000}, "was": {"tokens": 400}, "has": {"tokens": 400}}
-    assert take(store, "a", {"tokens": 510}, {"tokens": 490}, known={"tokens": 900}, **told) == 2
-    assert store.look(GROUP).state["taken"]["tokens"] == 990
-    told |= {"was": {"tokens": 500}, "has": {"tokens": 503}}
-    late = step(store, "b", known={"tokens": 905}, **told)
-    assert late.state["taken"]["tokens"] == 905 + 90 + 3
-    again = step(store, "b", known={"tokens": 998}, **told)
-    assert again.state["taken"]["tokens"] == 998  # once
-    assert take(store, "new", {"tokens": 3}, {"tokens": 2}) == 2
+    known = {name: {**NOTHING, "tokens": n} for name, n in (("a", 380), ("b", 450), ("gone", 50))}
+    told = {"limits": {"tokens": 1000}, "has": 400, "known": known}
+    assert take(store, "a", tokens=101, **told) is None
+    assert take(store, "a", tokens=90, has=400) == 490
+    assert spend(store) == {"a": 490, "b": 450, "gone": 50}
+    known |= {"a": {**NOTHING, "tokens": 470}, "gone": {**NOTHING, "tokens": 55}}
+    step(store, "a", has={"tokens": 480})
+    found = step(store, "c", has={"tokens": 1}, known=known)
+    assert found.taken()["tokens"] == 480 + 450 + 55 + 1
+    found = step(store, "b", has={"tokens": 440}, known=known)  # what it told itself counts
+    assert found.taken()["tokens"] == 480 + 440 + 55 + 1
 
 
 def test_both_stores_decide_alike(tmp_path, redis_server):
@@ -221,12 +253,12 @@ def test_both_stores_decide_alike(tmp_path, redis_server):
     for store in stores:
         store.open()
     for _ in range(500):
-        has, *asks = [{k: rng.choice([0, 1, 25.5, 700]) for k in KINDS} for _ in range(3)]
+        has, need = ({k: rng.choice([0, 1, 25.5, 700]) for k in KINDS} for _ in range(2))
         fields = {"new": rng.random() < 0.3, "every": rng.choice([0.0, 1e6])}
         fields |= {"ttl": rng.choice([0, 60.0]), "urgent": rng.random() < 0.2}
         fields |= {"limits": rng.choice([{}, {"tokens": 900, "cost": 50.5}])}
-        fields |= {"asks": rng.choice([[], asks])}
-        fields |= rng.choice([{}, {"known": {"tokens": rng.randrange(900)}, "was": {"tokens": 25}}])
+        fields |= {"need": rng.choice([None, need])}
+        fields |= {"known": {rng.choice("abcz"): {**NOTHING, "tokens": rng.randrange(900)}}}
         name = rng.choice("abcdef")
         (granted, one), (as_well, other) = (report(each, name, has, **fields) for each in stores)
         assert granted == as_well, fields
@@ -234,18 +266,17 @@ def test_both_stores_decide_alike(tmp_path, redis_server):
         assert [each["id"] for each in one.members] == [each["id"] for each in other.members]
         if one.plan or other.plan:
             assert (one.plan.number, one.plan.shares) == (other.plan.number, other.plan.shares)
-        for part in ("limits", "taken", "lost"):
-            assert one.state[part] == other.state[part], fields
-    assert store.look(GROUP).spend == other.spend
+        assert one.limits == other.limits, fields
+    assert look(store).spend == other.spend
     for store in stores:
         store.close()
 
 
 def test_names_in_a_store_reveal_nothing():
     """M49: two stores name the same server and credential differently."""
-    stores = Store("", None), Store("", None)
+    stores = Store(""), Store("")
     stores[0].salt, stores[1].salt = "1", "2"
-    one, other = (store.group_of("http://s", "finger") for store in stores)
+    one, other = (store.name_of("http://s", "finger") for store in stores)
     assert one != other
     assert "finger" not in one
 
@@ -254,25 +285,41 @@ def test_a_clock_that_was_set_back_does_not_stop_the_fleet(tmp_path):
     """M49: times that lie far ahead in the store are not waited for."""
     store = open_store(str(tmp_path))
     store.open()
-    before = step(store, "a").plan.number
-    with store._engine._transaction(store.salt) as execute:
-        execute("UPDATE fleets SET kept = json_set(kept, '$.next', unixepoch() + 7200)")
-    assert step(store, "a", every=1.0).plan.number > before
+    before = step(store, "a")
+    before.next = time.time() + 7200
+    overwrite(str(tmp_path), before.text())
+    assert step(store, "a", every=1.0).plan.number > before.plan.number
     store.close()
 
 
 def test_a_clock_that_was_set_back_does_not_lengthen_the_lease_of_one_that_was_killed():
     """M49: who is alive reports again; the other one's permits are free after a while."""
-    kept = state.kept_in(None)
+    fleet = state.Fleet(9000.0)
     given = {"new": False, "ttl": 5.0, "every": 1.0, "urgent": False, "said": SAID}
     given |= {"has": NOTHING, **USUAL}
     for name in ("alive", "killed"):
-        state.report(kept, 9000.0, given | {"id": name})
+        fleet.report(given | {"id": name})
     shares = []
-    for now in (100.0, 158.0, 165.0):  # an hour and more before
-        state.report(kept, now, given | {"id": "alive"})
-        shares.append(list(kept["plan"]["shares"]))
+    for fleet.now in (100.0, 108.0, 110.0):  # an hour and more before
+        fleet.report(given | {"id": "alive"})
+        shares.append(list(fleet.plan.shares))
     assert shares == [["alive", "killed"], ["alive", "killed"], ["alive"]]
+
+
+def test_a_clock_that_was_set_back_does_not_pause_the_fleet_or_stop_its_plans():
+    """M49: what was written before it says nothing about the time now; who joins gets permits."""
+    fleet = state.Fleet(9000.0)
+    given = {"new": False, "ttl": 5.0, "every": 0.25, "urgent": False, "has": NOTHING, **USUAL}
+    fleet.report(given | {"id": "old", "said": SAID | {"pause": 30.0}})
+    assert fleet.plan.pause == 9030.0
+    fleet.now = 100.0
+    for _ in range(40):
+        for name in ("old", "new"):
+            said = SAID | {"cap": fleet.plan.shares.get(name, 0)}
+            fleet.report(given | {"id": name, "said": said})
+        fleet.now += 0.25
+    assert fleet.plan.pause < fleet.now
+    assert fleet.plan.shares == {"new": 32, "old": 32}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -281,12 +328,12 @@ def test_a_child_forked_in_the_middle_of_a_step_can_use_the_store(tmp_path):
     store, inside = open_store(str(tmp_path)), threading.Event()
     store.open()
 
-    def hold():
-        with store._engine._transaction(store.salt):
-            inside.set()
-            time.sleep(0.3)
+    def lose_time(now, salt, text):
+        inside.set()
+        time.sleep(0.3)
+        return "{}"
 
-    thread = threading.Thread(target=hold)
+    thread = threading.Thread(target=store._step, args=("another", lose_time))
     thread.start()
     inside.wait()
     child = os.fork()
@@ -298,4 +345,4 @@ def test_a_child_forked_in_the_middle_of_a_step_can_use_the_store(tmp_path):
         os._exit(0)
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
-    assert [member["id"] for member in store.look(GROUP).members] == ["child"]
+    assert [member["id"] for member in look(store).members] == ["child"]

@@ -181,7 +181,7 @@ SLEEPERS = {
     "tinker_ext.core.session:_beat": "for the next heartbeat, whatever became of the last",
     "tinker_ext.fleet.member:after_refusal": "for a permit",
     "tinker_ext.fleet.member:_keep_reporting": "between looks at the store",
-    "tinker_ext.fleet.engines:step": "after another step was faster, so that all get their turn",
+    "tinker_ext.fleet.store:_step": "after another step was faster, so that all get their turn",
     "tinker_ext.conform.checks.listings:_stays": "for a checkpoint to expire",
 }
 """Every function that sleeps, and what for; the server and what draws screens apart."""

@@ -14,7 +14,7 @@ from tinker_ext.cli.screen import counted, plain
 from tinker_ext.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from tinker_ext.fleet.state import FleetRecord
+    from tinker_ext.fleet.state import Fleet
     from tinker_ext.fleet.store import Store
 
 EXAMPLES = """
@@ -44,7 +44,6 @@ def command(context: click.Context, store: str | None, interval: float, once: bo
             "there is no store", "Name it: tinker-ext fleet FOLDER, or set TINKER_EXT_FLEET."
         )
     from tinker_ext.fleet import open_store
-    from tinker_ext.fleet.engines import StoreUnreachableError
 
     opened = open_store(address)
     if "://" not in address and not os.path.isdir(opened.place):
@@ -68,57 +67,51 @@ def command(context: click.Context, store: str | None, interval: float, once: bo
                 time.sleep(interval)
                 try:
                     page = _page(opened.place, _look(opened))
-                except (StoreUnreachableError, ConfigurationError) as error:
-                    page = f"The store does not answer: {error}"
-    except StoreUnreachableError as error:
-        raise CommandError(f"the store does not answer: {error}") from None
+                except ConfigurationError as error:
+                    page = str(error)
     finally:
         opened.close()
 
 
 def _look(store: Store) -> list[dict[str, Any]]:
-    store.open(make=False)
-    names = store.groups() if store.salt else []
     with store.reading():
-        return [{"fleet": name, **described(store.look(name))} for name in names]
+        return [{"fleet": name, **described(fleet)} for name, fleet in store.look().items()]
 
 
-def described(record: FleetRecord) -> dict[str, Any]:
+def described(fleet: Fleet) -> dict[str, Any]:
     """A fleet as JSON values, for programs."""
-    from tinker_ext.fleet.state import KINDS
-
-    plan, state, spend = record.plan, record.state, record.spend
-    shares = plan.shares if plan else {}
+    plan, spend = fleet.plan, fleet.spend
     members = [
         {
             "id": member["id"],
-            "permits": max(shares.get(member["id"], 0), member["active"]),
+            "permits": max(plan.shares.get(member["id"], 0), member["active"]),
             "in_flight": member["active"],
             **{name: member[name] for name in _SHOWN},
-            "waiting_seconds": round(member["waiting_seconds"] + record.now - member["seen"], 3),
-            "seen_seconds": round(record.now - member["seen"], 3),
+            "rate": round(member["rate"], 3),
+            "waiting_seconds": round(fleet.now - member["since"], 3),
+            "seen_seconds": round(fleet.now - member["seen"], 3),
             "spend": spend.get(member["id"]),
         }
-        for member in record.members
+        for member in fleet.members
     ]
     alive = {member["id"] for member in members}
     return {
-        "base_url": state.get("base_url", ""),
-        "window": int(plan.size) if plan else 0,
-        "phase": plan and plan.phase,
-        "pause_seconds": round(max(0.0, plan.pause - record.now), 3) if plan else 0.0,
+        "base_url": fleet.base_url,
+        "window": int(plan.size),
+        "phase": plan.phase,
+        "pause_seconds": round(max(0.0, plan.pause - fleet.now), 3),
         "in_flight": sum(member["in_flight"] for member in members),
         "queued": sum(member["queued"] for member in members),
         "rate": round(sum(member["rate"] for member in members), 3),
-        "budget": state["limits"],
-        "spend": {kind: state["taken"].get(kind, 0) for kind in KINDS},
+        "budget": fleet.limits,
+        "spend": fleet.taken(),
         "spend_of_those_gone": {name: each for name, each in spend.items() if name not in alive},
-        "currency": (state.get("prices") or {}).get("currency"),
+        "currency": fleet.prices.get("currency"),
         "members": plain(members),
     }
 
 
-_SHOWN = ["queued", "host", "process", "run", "version", "accepted", "refused", "rate", "waiting"]
+_SHOWN = ["queued", "host", "process", "run", "version", "accepted", "refused", "waiting"]
 
 
 def _page(place: str, fleets: list[dict[str, Any]]) -> Any:

@@ -3,7 +3,7 @@
 `ServiceClient(fleet=…)` or TINKER_EXT_FLEET names a folder (one machine) or a `redis://` URL.
 Members with the same server and credential form a fleet; nothing here is loaded without it. A
 `member` (one client, with its `ledger`) reports to the `store`, which takes each report as one step
-of the shared `state` on one of two `engines`; `plan` decides who gets how much.
+of the shared `state`; `plan` decides who gets how much.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import weakref
 from typing import TYPE_CHECKING
 
 from tinker_ext.fleet.member import Member
-from tinker_ext.fleet.state import FleetRecord
+from tinker_ext.fleet.state import Fleet
 from tinker_ext.fleet.store import open_store, without_password
 
 if TYPE_CHECKING:
     from tinker_ext.core.workspace import Workspace
 
-__all__ = ["FleetRecord", "Member", "attach", "open_store", "without_password"]
+__all__ = ["Fleet", "Member", "attach", "open_store", "without_password"]
 
 
 def attach(workspace: Workspace, address: str, *, run: str | None, strict: bool) -> Member:

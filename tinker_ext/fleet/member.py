@@ -14,7 +14,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,9 @@ import attrs
 from tinker_ext import forks
 from tinker_ext._version import __version__
 from tinker_ext.errors import ConfigurationError
-from tinker_ext.fleet.engines import StoreUnreachableError
 from tinker_ext.fleet.ledger import SharedLedger
 from tinker_ext.fleet.plan import Plan, lease_seconds, plan_seconds, sync_seconds
-from tinker_ext.fleet.state import Amounts, FleetRecord
+from tinker_ext.fleet.state import Amounts, Fleet
 from tinker_ext.fleet.store import open_store
 from tinker_ext.ledger import Ledger
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tinker_ext")
 
-WARN_SECONDS, RATE_SECONDS = 60.0, 2.0
+WARN_SECONDS = 60.0
 QUICK_SECONDS, IDLE_SECONDS, AWAY_SECONDS = 0.2, 0.5, 1.0  # between reports; see `_next`
 ASK_SECONDS = 2.0  # that a call waits for a report under way
 LEAVE_SECONDS = 3.0
@@ -64,7 +63,7 @@ class Member:
 
     def _begin(self) -> None:
         """Set what belongs to one process and one life in the store."""
-        self.store, self.group = open_store(self._address), ""
+        self.store = open_store(self._address)
         host, process = socket.gethostname(), os.getpid()
         # A restarted container has the host name and process id of the one before it.
         self.id = f"{host}:{process}/{secrets.token_hex(4)}"
@@ -78,8 +77,7 @@ class Member:
         self._renewed = self._pause_until = 0.0
         self._new = self._changed = True
         self._down = self._ended = self._resting = False
-        self._warned, now = float("-inf"), time.monotonic()
-        self._rate, self._waiting = (0, now, 0.0), ("idle", now)
+        self._warned = float("-inf")
 
     # -- the life of a member --------------------------------------------------------------
 
@@ -106,15 +104,12 @@ class Member:
         """Give the lease back and stop; safe to call twice."""
         # A finalizer may come while this very thread reports: then the lease ends by itself.
         if not self._ended and self._lock.acquire(timeout=LEAVE_SECONDS):
-            self._ended = True
-            try:
+            with suppress(ConfigurationError):
                 if not self.is_cut_off:
-                    self.store.report(self.group, self._report(None))
-            except StoreUnreachableError as error:
-                log.debug("%s could not leave: %s", self.id, error)
-            finally:
-                self.store.close()
-                self._lock.release()
+                    self.store.report(self._server, self._report(None))
+            self.store.close()
+            self._ended = True
+            self._lock.release()
         self._ended = True
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -189,61 +184,33 @@ class Member:
             time.sleep(min(wait, QUICK_SECONDS))
             self._wake.clear()
 
-    def sync(self, *asks: Amounts, strict: bool = False) -> tuple[int, FleetRecord | None]:
-        """Report, and take what is granted; go on without the store unless `strict`.
+    def sync(
+        self, need: Amounts | None = None, *, strict: bool = False
+    ) -> tuple[bool, Fleet | None]:
+        """Report and do as is said; whether what a call may `need` was set aside, and what is said.
 
-        Args:
-            asks: Blocks of the budget, of which the first that there is room for is set aside.
-            strict: Raise a `ConfigurationError` instead.
-
-        Returns:
-            Which block was set aside, or 0, and what the store says, or None.
+        Without the store the member goes on, unless `strict`.
         """
-        if not self._lock.acquire(timeout=ASK_SECONDS if asks else -1):
+        if not self._lock.acquire(timeout=ASK_SECONDS if need else -1):
             self._down = True
-            return 0, None
+            return False, None
         try:
             if (pool := self._pool()) is not None and not self._ended:
-                return self._exchange(pool, asks)
+                granted, fleet = self.store.report(self._server, self._report(pool, need))
+                with self.store.reading():
+                    self.ledger.learn(fleet)
+                self._follow(fleet, pool)
+                return granted, fleet
             self._down = True
-        except (StoreUnreachableError, ConfigurationError) as error:
+        except ConfigurationError as error:
             if strict:
-                raise ConfigurationError(str(error)) from None
-            self._failed(error)
+                raise
+            self._go_on(error)
         finally:
             self._lock.release()
-        return 0, None
+        return False, None
 
-    def _exchange(self, pool: SamplePool, asks: Sequence[Amounts]) -> tuple[int, FleetRecord]:
-        told, answer = self._report(pool), None
-        # Other calls of this client may have used more since a call decided what to ask for.
-        asks = told["asks"] = [{k: max(told["has"][k], ask[k]) for k in ask} for ask in asks]
-        if self.group and not self._down:
-            # Else it may have lost what it held, or another is in its place: it is entered anew.
-            with suppress(StoreUnreachableError):
-                answer = self.store.report(self.group, told)
-        if answer is None:
-            self.group = self.store.enter(*self._server)
-            answer = self.store.report(self.group, told)
-        granted, found = answer
-        with self.store.reading():
-            self.ledger.learn(found, [told["has"], *asks][granted])
-        now, plan, self._members = found.now, found.plan or Plan(), max(1, len(found.members))
-        if not plan.cut <= self._refusal <= plan.number:
-            self._refusal = -1  # a plan was made of it, or it was of a store that is lost
-        if self._down:
-            log.info("The store of the fleet answers again; %d members.", self._members)
-        self._plan, self._renewed = plan, time.monotonic()
-        self._new, self._down, self._less = False, False, 0
-        if self.id in plan.shares:
-            self._set(plan.shares[self.id])
-        if plan.pause > now + 0.01 and pool.in_flight + pool.queued:
-            # On the loop: the first one to ask for the shared pause makes it there.
-            server, seconds = pool.server, plan.pause - now
-            server.runtime.call(lambda: server.connection.backoff.pause(seconds))
-        return answer
-
-    def _report(self, pool: SamplePool | None) -> dict[str, Any]:
+    def _report(self, pool: SamplePool | None, need: Amounts | None = None) -> dict[str, Any]:
         """What the store is told; without a pool it is the last time."""
         return {
             "id": self.id,
@@ -253,21 +220,15 @@ class Member:
             "urgent": self._refusal >= 0 or self._new,
             "base_url": self._server[0],
             "said": self._said(pool) if pool else {},
-            "asks": [],
-            **self.ledger.told(last=pool is None),
+            "need": need,
+            **self.ledger.told(keep=pool is not None and need is None),
         }
 
     def _said(self, pool: SamplePool) -> dict[str, Any]:
         """What a plan needs to know (`Row`), and what people want to see."""
-        now, demand = time.monotonic(), min(pool.in_flight + pool.queued, _most(pool))
-        pause = max(0.0, self._pause_until - now)
+        demand = min(pool.in_flight + pool.queued, _most(pool))
+        pause = max(0.0, self._pause_until - time.monotonic())
         waiting = "permits" if demand > self._cap else "server" if pool.in_flight else "idle"
-        waiting = "pause" if pause else waiting
-        if waiting != self._waiting[0]:
-            self._waiting = (waiting, now)
-        count, since, _ = self._rate
-        if now - since >= RATE_SECONDS:
-            self._rate = (self._accepted, now, (self._accepted - count) / (now - since))
         return {
             **self._who,
             "cap": self._cap,
@@ -280,13 +241,27 @@ class Member:
             "window": self._plan.size,
             "queued": pool.queued + len(pool.refused),
             "refused": self._refused,
-            "rate": round(self._rate[2], 3),
-            "waiting": waiting,
-            "waiting_seconds": round(now - self._waiting[1], 3),
+            "waiting": "pause" if pause else waiting,
         }
 
-    def _failed(self, error: Exception) -> None:
-        """Go on without the store: with the last lease, then with a careful share."""
+    def _follow(self, fleet: Fleet, pool: SamplePool) -> None:
+        """Do as the plan says."""
+        plan, self._members = fleet.plan, max(1, len(fleet.members))
+        if not plan.cut <= self._refusal <= plan.number:
+            self._refusal = -1  # a plan was made of it, or it was of a store that is lost
+        if self._down:
+            log.info("The store of the fleet answers again; %d members.", self._members)
+        self._plan, self._renewed = plan, time.monotonic()
+        self._new, self._down, self._less = False, False, 0
+        if self.id in plan.shares:
+            self._set(plan.shares[self.id])
+        if plan.pause > fleet.now + 0.01 and pool.in_flight + pool.queued:
+            # On the loop: the first one to ask for the shared pause makes it there.
+            server, seconds = pool.server, plan.pause - fleet.now
+            server.runtime.call(lambda: server.connection.backoff.pause(seconds))
+
+    def _go_on(self, error: Exception) -> None:
+        """Work without the store: with the last lease, then with a careful share."""
         now, self._down = time.monotonic(), True
         share = CAUTION * self._plan.size / self._members
         if self._new:

@@ -27,7 +27,6 @@ PRECISION = 0.01
 SETTLE_SECONDS = 1.0
 HOLD_SECONDS = 30.0
 MAX_PLAN_SECONDS = 1.0
-LONGEST_PAUSE = 60.0  # a longer one is told again by who was asked for it
 RECOVERY_SECONDS = 3.0  # after the return of a store, in which nobody gets more than it had
 
 
@@ -82,26 +81,16 @@ class Row:
     window: float = FIRST_WINDOW  # the last size it knew of
 
 
-def make_plan(last: Plan | None, rows: Sequence[Row], now: float, number: int) -> Plan:
-    """Move the window and divide it among all living members.
-
-    Args:
-        last: The plan before, which becomes the new one; None when the store has not got one.
-        rows: What each of them said.
-        now: Time of the store.
-        number: Of the new plan.
-    """
+def make_plan(plan: Plan, rows: Sequence[Row], now: float) -> Plan:
+    """Move the window of the last plan, and divide it among all living members."""
     working = [row for row in rows if row.cap]
-    # Of what a store has lost, the members know the size only; it was not refused.
-    known = max((row.window for row in working), default=FIRST_WINDOW)
-    plan = last or Plan(known, "hold" if working else "grow")
-    shares = plan.shares
-    # Times that lie further ahead were written before the clock was set back.
-    latest, away = now + LONGEST_PAUSE, now - plan.made > 4.0
-    until = max([plan.pause, *(min(row.seen, now) + row.pause for row in rows)])
-    plan.pause = min(latest, until) if until > now else 0.0
-    plan.since = now if away else min(plan.since, latest)  # nobody looked meanwhile
-    plan.recovery = min(plan.recovery, now + RECOVERY_SECONDS)
+    if working and not plan.made:
+        # Of what a store has lost, the members know the size only; it was not refused.
+        plan = Plan(max(row.window for row in working), "hold")
+    shares, number, away = plan.shares, plan.number + 1, now - plan.made > 4.0
+    plan.pause = max([plan.pause, *(min(row.seen, now) + row.pause for row in rows)])
+    if away:
+        plan.since = now  # nobody looked meanwhile
     if working and (away or any(row.id not in shares for row in working)):
         plan.recovery = now + RECOVERY_SECONDS
     _move(plan, rows, now, number)
@@ -112,7 +101,10 @@ def make_plan(last: Plan | None, rows: Sequence[Row], now: float, number: int) -
     free = int(plan.size) - sum(max(has[row.id], row.active) for row in rows)
     first = number % max(1, len(rows))  # else what is free would go to the same ones each time
     for row in sorted([*rows[first:], *rows[:first]], key=lambda row: has[row.id]):
-        more = max(0, min(targets[row.id] - has[row.id], free)) if now >= plan.recovery else 0
+        # An equal share at once, and beyond it twice as much a plan: who is the first to ask would
+        # else have what others need that ask a moment later, as long as its samples take.
+        most = max(1, has[row.id], int(plan.size) // len(rows))
+        more = max(0, min(targets[row.id] - has[row.id], free, most)) if now >= plan.recovery else 0
         if free < 0:  # while others have too much under way, what is not in use stays so
             more = max(free, min(0, row.active - has[row.id]))
         targets[row.id] = min(targets[row.id], has[row.id] + more)

@@ -1,18 +1,9 @@
-"""What the members of a fleet share, and the one step that changes it: the report of a member.
-
-A store keeps one JSON object for each fleet, and lets nobody else write it during a step:
-
-- `rows`, by member: when its lease `expires`, its `spend` (what it has used or set aside of the
-  budget) and what it `said` last (a `Row` for the plan, and more for people);
-- the `plan` in force, and when the `next` one is due;
-- the `limits` of the budget, what of it is `taken`, what of that members had to tell again because
-  a store had `lost` it, and the `prices`.
-"""
+"""`Fleet`: what the members of a fleet share, and the one step that changes it, a report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import attrs
 import orjson
@@ -21,101 +12,119 @@ from tinker_ext.fleet.plan import Plan, Row, make_plan
 
 KINDS = ("tokens", "train", "prefill", "sample", "cost")  # what a budget may limit
 Amounts = Mapping[str, float]
-Kept = dict[str, Any]
 _TOLD = list(attrs.fields_dict(Row))[1:]
+BLOCK_CALLS = 64  # calls like the present one that a block of the budget has room for …
+BLOCK_PART = 0.25  # … but at most this part of an equal share of the rest: they shrink at the end
 EARLIER, MOST_LEFT = "earlier members", 50
-LONGEST_LEASE = 60.0  # what ends later was written before the clock was set back
+_GONE: dict[str, Any] = {"expires": 0.0, "said": {}, "spend": {}}
+RATE_SECONDS, LONGEST_LEASE = 2.0, 9.0
+SILENT_SECONDS = 60.0  # after its lease, for which a member may come back: its store may be away
 
 
-class FleetRecord(NamedTuple):
-    """Everything a store knows about one server and credential."""
+@attrs.define
+class Fleet:
+    """All that a store keeps about one server and credential."""
 
-    now: float
-    plan: Plan | None
-    state: Mapping[str, Any]
-    members: tuple[dict[str, Any], ...]  # what those alive said, and when
-    spend: Mapping[str, Amounts]  # what each member, living or not, has used or set aside
+    now: float = 0.0  # when it was read
+    base_url: str = ""
+    # By member: when its lease `expires`, its `spend` (what it has used or set aside of the budget)
+    # and what it `said` last (a `Row` for the plan, and more for people; nothing when it has left).
+    rows: dict[str, dict[str, Any]] = attrs.Factory(dict)
+    plan: Plan = attrs.Factory(Plan)
+    next: float = 0.0  # when the next plan is due
+    limits: dict[str, float] = attrs.Factory(dict)  # of the budget
+    prices: dict[str, Any] = attrs.Factory(dict)
 
+    @classmethod
+    def read(cls, text: str | None, now: float) -> Fleet:
+        """What a text keeps; without one, as before the first report."""
+        kept = orjson.loads(text or "{}")
+        return cls(**kept | {"now": now, "plan": Plan(**kept.get("plan", {}))})
 
-def kept_in(text: str | None) -> Kept:
-    """What a text keeps; without one, as before the first report."""
-    parts = ("rows", "plan", "limits", "taken", "lost", "prices")
-    kept: Kept = orjson.loads(text) if text else {"next": 0, **{part: {} for part in parts}}
-    return kept
+    def text(self) -> str:
+        """The same as text."""
+        return orjson.dumps(self, lambda part: attrs.asdict(part, recurse=False)).decode()
 
+    @property
+    def members(self) -> list[dict[str, Any]]:
+        """What those alive said, and when."""
+        rows = sorted(self.rows.items())
+        return [{**row["said"], "id": name} for name, row in rows if row["expires"] > self.now]
 
-def record_of(kept: Kept, now: float) -> FleetRecord:
-    """What is kept, as others read it."""
-    rows = sorted(kept["rows"].items())
-    members = tuple({**row["said"], "id": name} for name, row in rows if row["expires"] > now)
-    plan = Plan(**kept["plan"]) if kept["plan"] else None
-    return FleetRecord(now, plan, kept, members, {name: row["spend"] for name, row in rows})
+    @property
+    def spend(self) -> dict[str, Amounts]:
+        """What each member, living or not, has used or set aside."""
+        return {name: row["spend"] for name, row in self.rows.items()}
 
+    def taken(self) -> dict[str, float]:
+        """What all of them have."""
+        return {kind: sum(each.get(kind, 0) for each in self.spend.values()) for kind in KINDS}
 
-def report(kept: Kept, now: float, given: Mapping[str, Any]) -> int:
-    """Renew a lease, or end it (`ttl` 0); set aside some of the budget; plan when it is time.
+    def left(self) -> dict[str, float]:
+        """What is left of each limit."""
+        taken = self.taken()
+        return {kind: most - taken[kind] for kind, most in self.limits.items()}
 
-    Returns:
-        Which of the blocks that the member asks for it has got, or 0.
-    """
-    ttl, every = given["ttl"], given["every"]
-    for row in kept["rows"].values():
-        row["expires"] = min(row["expires"], now + LONGEST_LEASE)
-    if given["new"] and not record_of(kept, now).members:
-        # A new run begins, and what the last one spent is not its business.
-        kept |= {**kept_in(None), "plan": kept["plan"]}
-    granted = _count(kept, given)
-    said = {**given["said"], "seen": now, "plan": kept["plan"].get("number", 0)} if ttl else {}
-    kept["rows"][given["id"]] |= {"expires": now + ttl, "said": said}
-    if not ttl:
-        _add_up(kept["rows"])
-    kept |= {"base_url": given["base_url"], "prices": given["prices"] or kept["prices"]}
-    # Newcomers and refusals do not wait for the next plan, but many of them share one. What lies
-    # further ahead was written before the clock was set back.
-    wait = kept["next"] - now - (0.75 * every if given["urgent"] else 0.0)
-    if ttl and not 0 < wait <= every:
-        found = record_of(kept, now)
-        rows = [Row(each["id"], *(each[name] for name in _TOLD)) for each in found.members]
-        plan = make_plan(found.plan, rows, now, said["plan"] + 1)
-        kept |= {"next": now + every, "plan": attrs.asdict(plan)}
-    return granted
+    def report(self, given: Mapping[str, Any]) -> bool:
+        """Renew a lease, or end it (`ttl` 0), and plan when it is time.
 
+        Returns whether what the member needs of the budget was set aside.
+        """
+        now, name, ttl, every = self.now, given["id"], given["ttl"], given["every"]
+        if self.plan.made > now:  # the clock was set back: as if the store had lost its plan
+            self.plan, self.next = Plan(), 0.0
+            for row in self.rows.values():
+                row["expires"] = min(row["expires"], now + LONGEST_LEASE)
+        if name not in self.rows:
+            self._admit(given["new"], given["known"])
+        said = self._noted(given["said"], self.rows.get(name, _GONE)["said"]) if ttl else {}
+        row = self.rows[name] = {"expires": now + ttl, "said": said, "spend": given["has"]}
+        self.base_url, self.prices = given["base_url"], given["prices"] or self.prices
+        for kind, most in given["limits"].items():
+            self.limits[kind] = min(most, self.limits.get(kind, most))
+        granted = bool(given["need"]) and self._set_aside(row, given["need"])
+        if not ttl:
+            self._add_up()
+        # Newcomers and refusals do not wait for the next plan, but many of them share one.
+        wait = self.next - now - (0.75 * every if given["urgent"] else 0.0)
+        if ttl and not 0 < wait <= every:
+            rows = [Row(each["id"], *(each[name] for name in _TOLD)) for each in self.members]
+            self.plan, self.next = make_plan(self.plan, rows, now), now + every
+        return granted
 
-def _count(kept: Kept, given: Mapping[str, Any]) -> int:
-    """Note what a member `has` of the budget, and give it the first block there is room for.
+    def _noted(self, said: dict[str, Any], last: Mapping[str, Any]) -> dict[str, Any]:
+        """What a member said, when, since when it waits for that, and how fast it is."""
+        now, waiting, accepted = self.now, said["waiting"], said["accepted"]
+        since = last["since"] if last and last["waiting"] == waiting else now
+        passed = max(1e-3, now - last["seen"]) if last else RATE_SECONDS
+        rate, part = last.get("rate", 0.0), min(1.0, passed / RATE_SECONDS)
+        rate += part * ((accepted - last.get("accepted", accepted)) / passed - rate)
+        return said | {"seen": now, "plan": self.plan.number, "since": since, "rate": rate}
 
-    From a member without a row the store learns again what it has lost: all had taken what the one
-    who knows most has read, and each took since then what it has above what it `was` then.
-    """
-    limits, taken, lost = kept["limits"], kept["taken"], kept["lost"]
-    for kind, most in given["limits"].items():
-        limits[kind] = min(most, limits.get(kind, most))
-    if given["id"] not in kept["rows"]:
-        for kind, known in given["known"].items():
-            more = max(0, known - lost.get(kind, 0))
-            lost[kind], taken[kind] = lost.get(kind, 0) + more, taken.get(kind, 0) + more
-        kept["rows"][given["id"]] = {"spend": given["was"]}
-    row, has = kept["rows"][given["id"]], given["has"]
-    _set_aside(row, has, taken)
-    for number, block in enumerate(given["asks"], 1):
-        room = {kind: max(0, most - taken.get(kind, 0)) for kind, most in limits.items()}
-        if all(block[kind] - has[kind] <= rest for kind, rest in room.items()):
-            _set_aside(row, block, taken)
-            return number
-    return 0
+    def _admit(self, new: bool, known: Mapping[str, Amounts]) -> None:
+        silent = [row["expires"] + SILENT_SECONDS for row in self.rows.values() if row["said"]]
+        if new and max(silent, default=0.0) < self.now:
+            # A new run begins, and what the last one spent is not its business.
+            self.rows, self.limits, self.prices = {}, {}, {}
+        # A store that has lost what it held learns it again, from who knows the most of each.
+        for name, spend in known.items():
+            row = self.rows.setdefault(name, dict(_GONE))
+            row["spend"] = {kind: max(spend[kind], row["spend"].get(kind, 0)) for kind in KINDS}
 
+    def _set_aside(self, row: dict[str, Any], need: Amounts) -> bool:
+        """Set aside what a call needs, and more for the next ones while there is plenty."""
+        rest = {kind: left - need[kind] for kind, left in self.left().items() if need[kind]}
+        if any(left < 0 for left in rest.values()):
+            return False
+        part = BLOCK_PART / max(1, len(self.members))
+        calls = 1 + min([BLOCK_CALLS, *(part * left // need[kind] for kind, left in rest.items())])
+        row["spend"] = {kind: row["spend"][kind] + calls * need[kind] for kind in KINDS}
+        return True
 
-def _add_up(rows: dict[str, Any]) -> None:
-    """Keep the sum of what most of those spent that have left: every report reads all rows."""
-    left = [name for name, row in rows.items() if not row["said"] and name != EARLIER]
-    for name in left[:-MOST_LEFT]:
-        spend = rows.pop(name)["spend"]
-        earlier = rows.setdefault(EARLIER, {"expires": 0.0, "said": {}, "spend": {}})
-        spent = earlier["spend"]
-        spent |= {kind: amount + spent.get(kind, 0) for kind, amount in spend.items()}
-
-
-def _set_aside(row: dict[str, Any], amounts: Amounts, taken: dict[str, float]) -> None:
-    for kind, amount in amounts.items():
-        taken[kind] = taken.get(kind, 0) + amount - row["spend"].get(kind, 0)
-    row["spend"] = amounts
+    def _add_up(self) -> None:
+        """Keep the sum of what most of those spent that have left: every report reads all rows."""
+        left = [name for name, row in self.rows.items() if not row["said"] and name != EARLIER]
+        for name in left[:-MOST_LEFT]:
+            spend = self.rows.pop(name)["spend"]
+            earlier = self.rows.setdefault(EARLIER, dict(_GONE))
+            earlier["spend"] = {k: spend[k] + earlier["spend"].get(k, 0) for k in KINDS}
