@@ -272,7 +272,7 @@ class Member:
             self._set(max(1, int(share) - self._less) if share >= 1 else some)
         if now - self._warned >= WARN_SECONDS:
             self._warned = now
-            text = "The store of a fleet does not answer; going on with %d permits until it does. %s"
+            text = "A fleet's store does not answer; going on with %d permits until it does. %s"
             log.warning(text, self._cap, error)
 
     def _set(self, cap: int) -> None:
