@@ -32,6 +32,10 @@ nox.options.sessions = SHORT
 # Tests start hundreds of processes; without this each would compile the package anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Where several processes share the processors, the threads of BLAS wait for each other, spinning:
+# a product of small matrices takes a hundred times as long. Its results do not depend on this.
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+
 HERE = Path(__file__).parent
 PIP = ["--quiet", "--disable-pip-version-check"]
 # More than there are processors: tests also wait, for programs to start and for silent servers.
@@ -226,7 +230,8 @@ def everything(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Unit, contract, fault and generator tests on the embedded server; `-- PATH` for a part."""
-    session.run(workshop(session), "-m", "pytest", *(session.posargs or PARALLEL))
+    options = session.posargs or PARALLEL
+    session.run(workshop(session), "-m", "pytest", *options, env=ONE_THREAD)
 
 
 def interpreter(version: str) -> str | None:
@@ -251,7 +256,7 @@ def tests_of(version: str) -> None:
             session.skip(f"no Python {version} on this machine")
         steps = ["-e", ".[all,test]", *TOOLS]
         python = environment(session, f"python-{version}", steps, base=base, fast=True)
-        session.run(python, "-m", "pytest", *(session.posargs or PARALLEL))
+        session.run(python, "-m", "pytest", *(session.posargs or PARALLEL), env=ONE_THREAD)
 
     on_another_python.__doc__ = f"The tests on Python {version}; skipped where it is not installed."
 
@@ -270,7 +275,7 @@ def tests_torch(session: nox.Session) -> None:
 def simulate(session: nox.Session) -> None:
     """Exactly-once on a virtual clock: 300 seeds; `-- --seeds 10000` for the long form."""
     options = session.posargs or ["--seeds", "300"]
-    session.run(workshop(session), "tests/simulation/run.py", *options)
+    session.run(workshop(session), "tests/simulation/run.py", *options, env=ONE_THREAD)
 
 
 @nox.session
@@ -278,10 +283,10 @@ def fuzz(session: nox.Session) -> None:
     """Mutated replies of a hostile server; `-- --cases 50000` for the long form."""
     fuzz = [workshop(session), "tests/faults/fuzz.py"]
     if session.posargs:
-        session.run(*fuzz, *session.posargs)
+        session.run(*fuzz, *session.posargs, env=ONE_THREAD)
         return
     halves = (["--first", str(first), "--cases", "1000"] for first in (0, 1000))
-    together(session, *([*fuzz, *half] for half in halves))
+    together(session, *([*fuzz, *half] for half in halves), env=ONE_THREAD)
 
 
 @nox.session
@@ -333,7 +338,7 @@ def examples(session: nox.Session) -> None:
     scripts = [[python, f"examples/{name}.py"] for name in names]
     fresh = [python, "examples/notebooks.py", "check"]
     # As strict as production: what passes here is not refused there.
-    together(session, fresh, *scripts, env={"TINKER_EXT_PROFILE": "hosted"})
+    together(session, fresh, *scripts, env=ONE_THREAD | {"TINKER_EXT_PROFILE": "hosted"})
 
 
 @nox.session
@@ -343,7 +348,7 @@ def docs(session: nox.Session) -> None:
     While you write, snippets are shown without being run.
     """
     python = workshop(session)
-    env = {"NO_MKDOCS_2_WARNING": "1"}
+    env = ONE_THREAD | {"NO_MKDOCS_2_WARNING": "1"}
     if "--serve" in session.posargs:
         session.run(python, "-m", "mkdocs", "serve", env=env | {"TINKER_EXT_DOCS_FAST": "1"})
         return
