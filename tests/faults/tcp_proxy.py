@@ -41,7 +41,7 @@ class TcpProxy:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="tcp-proxy", daemon=True)
         self._ready = threading.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], bytes] = {}
         self.port = 0
         self.struck: list[str] = []
 
@@ -50,10 +50,10 @@ class TcpProxy:
         """Base URL for clients."""
         return f"http://127.0.0.1:{self.port}"
 
-    @property
-    def connections(self) -> int:
-        """How many clients are connected now."""
-        return len(self._tasks)
+    def asking(self, operation: str) -> int:
+        """How many connections there are now whose last request was for this operation."""
+        name = operation.encode()
+        return sum(name in asked.split(b"\r\n", 1)[0] for asked in list(self._tasks.values()))
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -86,12 +86,12 @@ class TcpProxy:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = b""
+        task.add_done_callback(self._tasks.pop)
         upstream: asyncio.StreamWriter | None = None
         try:
             source, upstream = await asyncio.open_connection("127.0.0.1", self._upstream)
-            await self._serve(reader, writer, source, upstream)
+            await self._serve(task, reader, writer, source, upstream)
         except (OSError, asyncio.CancelledError):
             pass
         finally:
@@ -102,6 +102,7 @@ class TcpProxy:
 
     async def _serve(
         self,
+        task: asyncio.Task[None],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         source: asyncio.StreamReader,
@@ -110,6 +111,7 @@ class TcpProxy:
         """Carry exchange after exchange; HTTP/1.1 clients wait for each answer."""
         sent = await reader.read(1 << 20)
         while sent:
+            self._tasks[task] = sent
             fault = self._draw()
             if fault == "reset_before":
                 return _reset(writer)
