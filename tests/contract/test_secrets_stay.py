@@ -10,12 +10,15 @@ import warnings
 
 import httpx
 import pytest
+from in_process import client, run
+from scripted import fresh_url
+from stub_server import StubServer
 
 from tinker_ext import ModelInput, SamplingClient, SamplingParams, ServiceClient, auth
 from tinker_ext.auth import CredentialStore, origin_of
 from tinker_ext.cli.examination import key
 from tinker_ext.config import Config
-from tinker_ext.errors import ConfigurationError, TinkerError
+from tinker_ext.errors import AuthenticationError, ConfigurationError, TinkerError
 from tinker_ext.mock import Server, Settings
 
 MODEL = "tinker-ext/tiny"
@@ -98,16 +101,57 @@ def test_no_error_repeats_a_secret_that_the_server_quotes():
     assert echo.seen == set(SECRETS)
 
 
-def test_a_command_in_the_configuration_is_used(monkeypatch):
-    """F22: `Config(credential_cmd=…)` gives the key, and runs once for many requests."""
+@pytest.mark.parametrize("place", ["configuration", "environment"])
+def test_a_command_gives_the_key(place, monkeypatch, tmp_path):
+    """F22 F26: `credential_cmd` or TINKER_CREDENTIAL_CMD, which runs once for many requests."""
     monkeypatch.delenv("TINKER_API_KEY", raising=False)
-    config = Config(credential_cmd="echo tml-from-a-command")
+    runs = tmp_path / "runs"
+    command = f"echo run >> {runs}; echo tml-from-a-command"
+    if place == "environment":
+        monkeypatch.setenv("TINKER_CREDENTIAL_CMD", command)
+    config = Config(credential_cmd=command) if place == "configuration" else Config()
     with (
         Server(Settings(api_keys={"tml-from-a-command"})) as server,
         ServiceClient(base_url=server.url, config=config) as service,
     ):
-        for _ in range(3):
+        for _ in range(10):
             assert service.get_server_capabilities().supported_models
+    assert runs.read_text().split() == ["run"]
+
+
+def test_a_stored_key_opens_no_other_server(monkeypatch, tmp_path):
+    """F39: a key stored for one server is not tried on another one, which would take it."""
+    monkeypatch.setattr("pathlib.Path.home", lambda: tmp_path)
+    for name in ("TINKER_API_KEY", "TINKER_CREDENTIAL_CMD"):
+        monkeypatch.delenv(name, raising=False)
+    CredentialStore().add("tml-hosted", key_id="1", name="a")
+    with (
+        Server(Settings(api_keys={"tml-hosted"})) as server,
+        ServiceClient(base_url=server.url) as service,
+        pytest.raises(AuthenticationError),
+    ):
+        service.get_server_capabilities()
+
+
+@pytest.mark.parametrize("end", [None, "soon", [], True])
+def test_a_token_whose_end_is_not_a_time(end):
+    """F26: the reply of the token endpoint is named in an error of ours, without the token."""
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": end}).encode()).decode().rstrip("=")
+    token = f"eyJhbGciOiJIUzI1NiJ9.{claims}.secret"
+
+    def answer(name, body, request):
+        return (200, {"jwt": token}) if name == "auth/token" else None
+
+    async def scenario():
+        stub = StubServer(answer, config={"pjwt_auth_enabled": True})
+        async with client(stub, base_url=fresh_url()) as service:
+            with pytest.raises(TinkerError) as caught:
+                await service.create_sampling_client_async(base_model="m")
+        return str(caught.value)
+
+    told = run(scenario)
+    assert "exp" in told
+    assert token not in told
 
 
 def test_a_key_over_plain_http_is_warned_of(monkeypatch):

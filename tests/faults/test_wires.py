@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from in_process import MODEL, adam, client, datum, run, server
-from scripted import Scripted, fresh_url
+from scripted import Scripted, fresh_url, lost
 from stub_server import StubServer
 
 from tinker_ext.errors import TinkerError
@@ -63,6 +63,40 @@ def test_a_wire_is_given_up_when_the_other_is_accepted():
         return [sent.is_json for sent in network.of("forward_backward")]
 
     assert run(scenario) == [False, True, True, True, True]
+
+
+def test_flags_that_are_not_there_say_nothing():
+    """F35: SkyRL's main branch takes protobuf and recognises repeats, and declares neither.
+
+    What it does is found out: the first body goes over to the wire it accepts, and a lost answer
+    is asked for again.
+    """
+    losing = True
+
+    async def script(sent, deliver):
+        nonlocal losing
+        if sent.name == "client/config":
+            return 200, {"pjwt_auth_enabled": False}
+        if sent.name == "optim_step" and losing:
+            losing = False
+            await deliver()
+            raise lost()
+        return None
+
+    async def scenario():
+        app = server(wire="proto", seq="dedupe")
+        network = Scripted(app, script)
+        async with client(network, base_url=fresh_url()) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=1)
+            await (await training.forward_backward_async([datum()], "cross_entropy"))
+            await (await training.optim_step_async(adam()))
+            await (await training.forward_backward_async([datum()], "cross_entropy"))
+        done = [e.op for e in app.log.training(training.model_id) if e.op != "forward"]
+        return done, [sent.is_json for sent in network.of("forward_backward")]
+
+    done, json = run(scenario)
+    assert done == ["forward_backward", "optim_step", "forward_backward"]
+    assert json[-1] is False
 
 
 def test_a_core_install_on_a_protobuf_server(monkeypatch):

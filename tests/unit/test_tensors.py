@@ -47,7 +47,7 @@ def test_every_signed_int_becomes_int64(dtype):
     ],
 )
 def test_what_cannot_travel_is_refused_with_the_fix(value, fix):
-    """M7: bool, unsigned and non-numbers are refused and the message names the way out."""
+    """M7 F31: bool, unsigned and non-numbers are refused and the message names the way out."""
     with pytest.raises(InvalidInputError, match=fix):
         tensors.to_array(value)
 
