@@ -32,8 +32,8 @@ nox.options.sessions = SHORT
 # Tests start hundreds of processes; without this each would compile the package anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Where several processes share the processors, the threads of BLAS wait for each other, spinning:
-# a product of small matrices takes a hundred times as long. Its results do not depend on this.
+# Programs that run side by side share the processors, and threads of BLAS that wait for each other
+# spin: small products take a hundred times as long. tests/conftest.py does the same for tests.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 
 HERE = Path(__file__).parent
@@ -230,8 +230,7 @@ def everything(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Unit, contract, fault and generator tests on the embedded server; `-- PATH` for a part."""
-    options = session.posargs or PARALLEL
-    session.run(workshop(session), "-m", "pytest", *options, env=ONE_THREAD)
+    session.run(workshop(session), "-m", "pytest", *(session.posargs or PARALLEL))
 
 
 def interpreter(version: str) -> str | None:
@@ -256,7 +255,7 @@ def tests_of(version: str) -> None:
             session.skip(f"no Python {version} on this machine")
         steps = ["-e", ".[all,test]", *TOOLS]
         python = environment(session, f"python-{version}", steps, base=base, fast=True)
-        session.run(python, "-m", "pytest", *(session.posargs or PARALLEL), env=ONE_THREAD)
+        session.run(python, "-m", "pytest", *(session.posargs or PARALLEL))
 
     on_another_python.__doc__ = f"The tests on Python {version}; skipped where it is not installed."
 

@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,10 @@ from given_back import watched
 from hypothesis import settings
 
 from tinker_ext import compat
+
+# Before numpy is loaded, here and in the programs that tests start. Workers share the processors,
+# and threads of BLAS that wait for each other spin: small products take a hundred times as long.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 HERE = Path(__file__).parent
 # Tests of a lane or a budget itself, which end with some of it taken.
