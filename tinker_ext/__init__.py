@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         UnsafeToRetryError,
     )
     from tinker_ext.observe.loggers import log_to
-    from tinker_ext.ui.samples import SampleLog
+    from tinker_ext.observe.sample_log import SampleLog
     from tinker_ext.runs import Run
     from tinker_ext.types import (
         AdamOptimizerConfig, AdamParams, Checkpoint, CheckpointType, Datum, DimuonOptimizerConfig,
@@ -92,7 +92,7 @@ _HOMES = {
     "RestClient": "clients.rest",
     "RetryConfig": "core.retry_config",
     "Run": "runs",
-    "SampleLog": "ui.samples",
+    "SampleLog": "observe.sample_log",
     "SamplingClient": "clients.sampling",
     "ServiceClient": "clients.service",
     "TrainingClient": "clients.training",

@@ -273,7 +273,7 @@ def _kept_download(tmp_path: Path) -> None:
 
 
 def _sampled(tmp_path: Path) -> None:
-    _of("ui.samples", "SampleLog")(tmp_path)._write({"a": 1})
+    _of("observe.sample_log", "SampleLog")(tmp_path)._write({"a": 1})
 
 
 def _forwarded(tmp_path: Path) -> None:

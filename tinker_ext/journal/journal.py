@@ -33,6 +33,19 @@ _COUNT: Final = instance_of(int)
 _OBJECT: Final = instance_of(dict)
 
 
+def _makes_a_model(_: object, field: attrs.Attribute[Any], plan: Any) -> None:
+    """Refuse a plan that names neither a saved state nor a base model with its rank."""
+    if plan is None:
+        return
+    _OBJECT(_, field, plan)
+    made = {"with_optimizer": True, **plan}
+    saved = {"state": str, "with_optimizer": bool}
+    forms = {"base_model": str, "rank": int} if made.get("state") is None else saved
+    for name, form in forms.items():
+        if not isinstance(made.get(name), form):
+            raise TypeError(f"its plan has {made.get(name)!r} as {name}")
+
+
 @attrs.frozen
 class TrainedModel:
     """One model on a server that the run has trained."""
@@ -92,7 +105,7 @@ class State:
         wire: Form of the last training body.
     """
 
-    plan: Mapping[str, Any] | None = attrs.field(default=None, validator=optional(_OBJECT))
+    plan: Mapping[str, Any] | None = attrs.field(default=None, validator=_makes_a_model)
     model: TrainedModel | None = None
     attached: int = attrs.field(default=0, validator=_COUNT)
     next_step: int = attrs.field(default=0, validator=_COUNT)

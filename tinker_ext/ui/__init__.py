@@ -1,1 +1,1 @@
-"""What people see of runs in a browser: `tinker-ext ui`, and the samples recorded for it."""
+"""The live page of training runs: `tinker-ext ui` shows the run logs of a folder in a browser."""

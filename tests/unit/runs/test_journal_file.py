@@ -281,6 +281,10 @@ def line(text):
     [
         '{"t":"plan"}',
         '{"t":"plan","plan":5}',
+        '{"t":"plan","plan":{}}',
+        '{"t":"plan","plan":{"base_model":"m","rank":"4"}}',
+        '{"t":"plan","plan":{"state":5,"base_model":"m","rank":4}}',
+        '{"t":"plan","plan":{"state":"s","with_optimizer":"no","base_model":"m","rank":4}}',
         '{"t":"model"}',
         '{"t":"model","session":"s","model":"m","number":0,"seq":"1","step":0}',
         '{"t":"leave","seq":1}',
