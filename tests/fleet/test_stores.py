@@ -226,9 +226,28 @@ def test_a_newcomer_does_not_reset_the_budget_of_members_that_are_silent_for_a_w
     fleet.now += 30.0
     fleet.report(given | {"id": "next", "new": True, "limits": {}, "has": NOTHING})
     assert (fleet.limits, fleet.taken()["tokens"]) == ({"tokens": 100}, 70)
-    fleet.now += 5.0 + SILENT_SECONDS + 1.0
+    fleet.now += 5.0 + SILENT_SECONDS + 1.0  # nobody came back
     fleet.report(given | {"id": "new run", "new": True, "limits": {}, "has": NOTHING})
     assert (fleet.limits, fleet.taken()["tokens"]) == ({}, 0)
+
+
+def test_a_run_is_over_when_its_first_member_leaves_and_its_workers_are_ended_without_leaving():
+    """M49: as workers of multiprocessing are; who starts it again soon has the whole budget."""
+    fleet = state.Fleet(9000.0)
+    given = {"every": 1.0, "urgent": False, "said": SAID, **USUAL}
+    given |= {"limits": {"tokens": 100}, "has": {**NOTHING, "tokens": 45}, "ttl": 5.0, "new": False}
+    fleet.report(given | {"id": "main", "new": True})
+    fleet.report(given | {"id": "worker"})
+    fleet.report(given | {"id": "main", "ttl": 0})
+    fleet.now += 1.0
+    fleet.report(given | {"id": "worker"})
+    fleet.now += 4.0
+    fleet.report(given | {"id": "early", "new": True, "has": NOTHING})
+    assert fleet.taken()["tokens"] == 90  # the worker's lease has not ended
+    fleet.report(given | {"id": "early", "ttl": 0, "has": NOTHING})
+    fleet.now += 2.0
+    fleet.report(given | {"id": "again", "new": True, "has": NOTHING})
+    assert fleet.taken()["tokens"] == 0
 
 
 def test_a_store_that_lost_everything_counts_what_any_member_knows(store):

@@ -18,7 +18,7 @@ BLOCK_PART = 0.25  # … but at most this part of an equal share of the rest: th
 EARLIER, MOST_LEFT = "earlier members", 50
 _GONE: dict[str, Any] = {"expires": 0.0, "said": {}, "spend": {}}
 RATE_SECONDS, LONGEST_LEASE = 2.0, 9.0
-SILENT_SECONDS = 60.0  # after its lease, for which a member may come back: its store may be away
+SILENT_SECONDS = 60.0  # after the leases of all have ended, in which a fleet is not empty yet
 
 
 @attrs.define
@@ -102,8 +102,11 @@ class Fleet:
         return said | {"seen": now, "plan": self.plan.number, "since": since, "rate": rate}
 
     def _admit(self, new: bool, known: Mapping[str, Amounts]) -> None:
-        silent = [row["expires"] + SILENT_SECONDS for row in self.rows.values() if row["said"]]
-        if new and max(silent, default=0.0) < self.now:
+        rows = [(row["expires"], row["said"]) for row in self.rows.values()]
+        ended = LONGEST_LEASE + max((expires for expires, said in rows if not said), default=0.0)
+        # Who fell silent long after the last one left may come back: all lost their store at once.
+        waits = [expires + SILENT_SECONDS * (s["seen"] > ended) for expires, s in rows if s]
+        if new and max(waits, default=0.0) < self.now:
             # A new run begins, and what the last one spent is not its business.
             self.rows, self.limits, self.prices = {}, {}, {}
         # A store that has lost what it held learns it again, from who knows the most of each.

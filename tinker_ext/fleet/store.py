@@ -62,10 +62,10 @@ _URL = re.compile(
 _SHOWN = ("db", "ssl_ca_certs", "ssl_cert_reqs", "ssl_check_hostname")
 
 # Held in every step, and at a fork: a child would wait for the lock of its parent's step for ever.
-_step = threading.Lock()
+_forks = threading.Lock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_step.acquire, after_in_parent=_step.release, after_in_child=_step.release
+        before=_forks.acquire, after_in_parent=_forks.release, after_in_child=_forks.release
     )
 
 
@@ -185,7 +185,7 @@ class Database(Store):
             return now, about, dict(database.execute("SELECT name, kept FROM fleets"))
 
     def _step(self, fleet: str, change: Change) -> None:
-        if not _step.acquire(timeout=BUSY_SECONDS):
+        if not _forks.acquire(timeout=BUSY_SECONDS):
             raise TimeoutError("it is busy")
         try:
             # Not kept: a forked child could not use it, and a deleted one could be used on, alone.
@@ -198,7 +198,7 @@ class Database(Store):
                 text = change(*database.execute(_READ, (fleet,)).fetchone())
                 database.execute("INSERT OR REPLACE INTO fleets VALUES (?, ?)", (fleet, text))
         finally:
-            _step.release()
+            _forks.release()
 
 
 class Redis(Store):
