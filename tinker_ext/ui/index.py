@@ -28,7 +28,7 @@ from tinker_ext.runlog import KINDS, VERSION
 from tinker_ext.ui.reasons import SILENT_SECONDS, Why, explain, held_by
 
 T = TypeVar("T", dict[str, Any], list[Any])
-FORMAT = 7
+FORMAT = 8
 """Of the index file; one of another format is made anew."""
 
 BEHIND = 1 << 22
@@ -495,10 +495,9 @@ class LogIndex(Seen):
         }
         new = self._place.with_name(f".{self._place.name}.{os.getpid()}")
         try:
+            text = b"".join([orjson.dumps(head), b"\n", *(s.table for s in self.steps.values())])
             with new.open("wb") as file:
-                file.writelines(
-                    [orjson.dumps(head), b"\n", *(s.table for s in self.steps.values())]
-                )
+                file.writelines([b"%08x" % zlib.crc32(text), text])
             new.replace(self._place)
         except (OSError, TypeError):
             new.unlink(missing_ok=True)
@@ -506,10 +505,11 @@ class LogIndex(Seen):
     def _load(self) -> None:
         try:
             with opened(self._place) as file:
-                line, _, rest = file.read().partition(b"\n")
+                checksum, text = int(file.read(8), 16), file.read()
+            line, _, rest = text.partition(b"\n")
             head = orjson.loads(line)
-            whole = len(rest) == 8 * sum(length for *_, length in head["steps"])
-            if head["format"] != FORMAT or not whole:
+            # One that was changed or cut off may have anything in it.
+            if head["format"] != FORMAT or zlib.crc32(text) != checksum:
                 return
             self._begin(**head["seen"])
             for key, line in head["pending"]:

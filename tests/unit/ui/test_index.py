@@ -245,6 +245,30 @@ def test_a_broken_index_is_made_anew(path, content):
     assert read(path).step == 1
 
 
+@pytest.mark.parametrize(
+    ("written", "changed"),
+    [
+        (b'"step":2', b'"step":"2"'),
+        (b'"offset":', b'"offset":-'),
+        (b'"minutes":[', b'"minutes":[7'),
+    ],
+)
+def test_an_index_that_was_edited_is_made_anew(path, written, changed):
+    """F29: whatever types its values have now, the page shows what the log says, and reads on."""
+    write(path, step(1), step(2))
+    whole = read(path)
+    whole.save()
+    place = path.parent / "metrics.jsonl.index"
+    text = place.read_bytes()
+    assert written in text
+    place.write_bytes(text.replace(written, changed))
+    again = read(path)
+    assert again.details(1001.0) == whole.details(1001.0)
+    write(path, step(3), line("time", server=1.0))
+    assert whole.advance() == again.advance()
+    assert again.details(1001.0) == whole.details(1001.0)
+
+
 def test_an_index_that_lost_its_end_is_made_anew(path):
     """F29: a machine that stopped amid writing leaves tables that are not whole."""
     write(path, step(1), step(2))
