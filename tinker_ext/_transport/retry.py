@@ -32,7 +32,13 @@ from tinker_ext._transport.messages import (
     UnreadableReplyError,
     sent_of,
 )
-from tinker_ext.errors import APIConnectionError, APIStatusError, TinkerError, is_page
+from tinker_ext.errors import (
+    APIConnectionError,
+    APIStatusError,
+    TinkerError,
+    error_for_status,
+    is_page,
+)
 
 # As the official clients wait: back-off of 0.5 s doubling to 10 s, delays named by the server up to
 # 60 s, 5 s per 402. The first retry after a lost connection or a 5xx is nearly immediate.
@@ -458,6 +464,16 @@ class Attempts:
             return last.delay
         # A delay of our own choice may shrink to leave time for one more attempt; a named one not.
         return left / 2 if last.ours and left > 2 * FIRST_RETRY_SPREAD else None
+
+    def told_to_wait(self) -> str:
+        """What the server said when it asked for more time than is left; empty if it did not."""
+        if (
+            self.reply is None
+            or not isinstance(self.verdict, Retry)
+            or self.verdict.source == "pending"
+        ):
+            return ""
+        return error_for_status(self.reply.status, self.reply.content, self.reply.headers).message
 
     def exhausted(self) -> bool:
         """Whether it was sent as often as allowed, or 402 was waited out for long enough."""

@@ -118,17 +118,18 @@ class Entry:
         return PendingOperation(seconds=seconds, **{n: getattr(self, n) for n in _SHOWN})
 
     def late(self, now: float, stall_seconds: float, failure: str = "") -> DeadlineExceededError:
-        """The error for an operation whose deadline has passed, saying what it waited for.
+        """The error for an operation that does not get done by its deadline: what it waited for.
 
         Args:
-            now: Loop time.
+            now: Loop time; before the deadline when the server wants to be asked after it.
             stall_seconds: Time without news that counts as a stall.
-            failure: What it failed with before, for one that was submitted anew.
+            failure: What it failed with before.
         """
         still = now - self.moved >= stall_seconds
         cls = StallError if still else DeadlineExceededError
         before = f" It had failed before: {failure}" if failure else ""
-        error = cls(f"The deadline passed while waiting: {self.snapshot(now)}.{before}")
+        end = "passed while waiting" if now >= self.deadline else "comes before the next attempt"
+        error = cls(f"The deadline {end}: {self.snapshot(now)}.{before}")
         return self._told(error, now)
 
     def cut_off(self, now: float) -> ClientClosedError:

@@ -430,7 +430,8 @@ class _Poll(Attempts):
         return error
 
     def _late(self) -> TinkerError:
-        return self._entry.late(self.loop.time(), self._server.in_flight.stall_seconds)
+        stall = self._server.in_flight.stall_seconds
+        return self._entry.late(self.loop.time(), stall, self.told_to_wait())
 
     def release(self) -> None:
         """Give back the bytes that an announced result reserved."""

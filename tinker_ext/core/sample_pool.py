@@ -760,7 +760,8 @@ class _SamplePost(Attempts):
         error = self.error
         timed_out = isinstance(self.verdict, Retry) and self.delay() is None
         if error is None and timed_out and not self.out_of_funds():
-            error = sample.late(self.loop.time(), server.in_flight.stall_seconds)
+            stall = server.in_flight.stall_seconds
+            error = sample.late(self.loop.time(), stall, self.told_to_wait())
         if error is None:
             assert self.reply is not None
             refusal = error_for_status(self.reply.status, self.reply.content, self.reply.headers)
