@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
+import os
 import pkgutil
 import time
-from typing import Any
+from pathlib import Path
 
+import attrs
 import pytest
-from breaking import NOT_CORE, Broken, Stopped, core_files, installed
+from breaking import NOT_CORE, Block, Broken, Stopped, core_files, installed
 from faults.entering import SCENARIOS
 
 import tinker_ext
@@ -80,8 +83,28 @@ def breaks():
 
 @pytest.fixture(scope="module")
 def scenario_of(breaks, tmp_path_factory):
-    """The quickest scenario that enters each block."""
-    found: dict[Any, tuple[float, str]] = {}
+    """The quickest scenario that enters each block.
+
+    `nox -s mutation` keeps what was found in a file: it asks once for each bug, and playing all
+    scenarios takes longer than the rest.
+    """
+    place = os.environ.get("MUTATION_ENTERED")
+    made_of = [sorted(SCENARIOS), sorted(map(attrs.astuple, breaks.blocks))]
+    if place and os.path.exists(place):
+        kept = json.loads(Path(place).read_text())
+        if kept["made_of"] == json.loads(json.dumps(made_of)):
+            return {Block(*block): name for block, name in kept["found"]}
+    found = _played(breaks, tmp_path_factory)
+    if place:
+        rows = [(attrs.astuple(block), name) for block, name in found.items()]
+        written = Path(f"{place}.{os.getpid()}")
+        written.write_text(json.dumps({"made_of": made_of, "found": rows}))
+        written.replace(place)
+    return found
+
+
+def _played(breaks, tmp_path_factory) -> dict[Block, str]:
+    found: dict[Block, tuple[float, str]] = {}
     for name, play in SCENARIOS.items():
         breaks.entered.clear()
         began = time.process_time()

@@ -23,6 +23,8 @@ from coverage.numbits import numbits_to_nums
 from mutation.plant import ROOT, Bug, core_files
 
 PLACE = ROOT / ".nox" / "mutants"
+ENTERED = PLACE / "entered.json"
+"""Which scenario enters which `try`, see `tests/faults/test_unexpected_errors.py`."""
 FOLDERS = (
     "tests/unit",
     "tests/sockets",
@@ -243,6 +245,7 @@ def _measure(files: list[str], lines: Lines, seconds: dict[str, float], workers:
         "COVERAGE_FILE": str(PLACE / ".coverage"),
         "MUTATION_DURATIONS": str(report),
         "MUTATION_PROGRAMS": str(programs),
+        "MUTATION_ENTERED": str(ENTERED),
         "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "generated", ROOT / "tests"))),
     }
     subprocess.run(command, cwd=ROOT, env=environment, check=False)

@@ -5,7 +5,8 @@ to notice it first, until one fails; two copies work at a time, each with a proc
 tests loaded and forks for each bug. Bugs that survive are printed;
 `survivors.toml` lists those that were read and change nothing a user could see, each with its
 reason; an entry that fits no line any more fails the run. `--since REV` plants only in lines that
-changed since a revision; `--skip 50 --bugs 50` are the second fifty of a seed.
+changed since a revision; `--skip 50 --bugs 50` are the second fifty of a seed. Which test caught a
+bug is kept: a run that was ended goes on where it was, until the package or that test changes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import compileall
 import fnmatch
+import hashlib
 import json
 import os
 import py_compile
@@ -21,6 +23,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from collections import Counter
@@ -33,7 +36,7 @@ for place in (HERE.parents[2] / "generated", HERE.parents[2], HERE.parents[1]):
     sys.path.insert(0, str(place))
 
 from mutation.plant import ROOT, Bug, bugs_of, core_files, drawn, left_out  # noqa: E402
-from mutation.reach import MADE_FOR, PLACE, Reach, reach, test_files  # noqa: E402
+from mutation.reach import ENTERED, MADE_FOR, PLACE, Reach, reach, test_files  # noqa: E402
 
 COPIED = ("tinker_ext", "generated", "tests", "openapi", "codegen", "examples", "docs")
 KEPT = HERE.with_name("survivors.toml")
@@ -91,12 +94,16 @@ def judged(bugs: list[Bug], found: Reach, seconds: float, workers: int) -> list[
     first = Copy(seconds, PLACE / f"tree-{os.getpid()}", ROOT)
     more = [PLACE / f"tree-{os.getpid()}-{number}" for number in range(1, min(workers, len(bugs)))]
     copies = [first, *(Copy(seconds, place, first.place) for place in more)]
+    caught = Caught()
+    outcomes = {bug: known for bug in bugs if (known := caught.known(bug))}
+    print(f"{len(outcomes)} of them were caught before", flush=True)
     left = iter(bugs)
-    outcomes: dict[Bug, str] = {}
 
     def work(copy: Copy) -> None:
         for bug in left:
-            outcomes[bug] = copy.judge(bug, found)
+            if bug not in outcomes:
+                outcomes[bug], by = copy.judge(bug, found)
+                caught.note(bug, outcomes[bug], by)
 
     try:
         with ThreadPoolExecutor(len(copies)) as pool:
@@ -128,6 +135,42 @@ def changed_lines(revision: str) -> dict[str, set[int]]:
     return lines
 
 
+class Caught:
+    """Which test caught which bug of this package, as long as neither has changed."""
+
+    def __init__(self) -> None:
+        self._place = PLACE / "caught.json"
+        files = sorted((ROOT / "tinker_ext").rglob("*.py"))
+        self._package = _digest(*files)
+        kept = json.loads(self._place.read_text()) if self._place.exists() else {}
+        self._bugs: dict[str, list[str]] = kept.get(self._package, {})
+        self._lock = threading.Lock()
+
+    def known(self, bug: Bug) -> str | None:
+        """`caught` or `hangs` when that is known."""
+        outcome, test, digest = self._bugs.get(_mark(bug), ("", "", ""))
+        return outcome if test and digest == _digest(ROOT / test.partition("::")[0]) else None
+
+    def note(self, bug: Bug, outcome: str, test: str) -> None:
+        """Keep that a test caught a bug."""
+        if test:
+            with self._lock:
+                digest = _digest(ROOT / test.partition("::")[0])
+                self._bugs[_mark(bug)] = [outcome, test, digest]
+                self._place.write_text(json.dumps({self._package: self._bugs}, indent=1))
+
+
+def _mark(bug: Bug) -> str:
+    return f"{bug.path} {bug.start} {bug.end} {bug.text}"
+
+
+def _digest(*paths: Path) -> str:
+    found = hashlib.sha256()
+    for path in paths:
+        found.update(path.read_bytes() if path.exists() else b"")
+    return found.hexdigest()
+
+
 class Copy:
     """A copy of the tree in which bugs are planted, and the process that runs its tests.
 
@@ -153,6 +196,7 @@ class Copy:
             **os.environ,
             "PYTHONPATH": os.pathsep.join(paths),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "MUTATION_ENTERED": str(ENTERED),
         }
         if origin == ROOT:
             # Checked by content: a bug that is planted and taken out within a second is seen.
@@ -168,8 +212,8 @@ class Copy:
             text=True,
         )
 
-    def judge(self, bug: Bug, found: Reach) -> str:
-        """`caught`, `hangs`, `survived` or `unreached`."""
+    def judge(self, bug: Bug, found: Reach) -> tuple[str, str]:
+        """`caught`, `hangs`, `survived` or `unreached`, and the test that noticed the bug."""
         began = time.monotonic()
         if not self.there:
             self.there = set(self._answer()["there"])
@@ -193,7 +237,7 @@ class Copy:
         took = time.monotonic() - began
         told = f"  by {by}" if by else ""
         print(f"{outcome:9} {took:5.1f} s {len(chosen):4} tests  {bug.name}{told}", flush=True)
-        return outcome
+        return outcome, by
 
     def _noticed(self, bug: Bug, tests: list[str], found: Reach, *, loads: bool) -> tuple[str, str]:
         """Whether one of the tests notices a bug, and which."""
