@@ -40,7 +40,6 @@ class Closing(AwaitableConcurrentFuture[None]):
 
     def __init__(self, workspace: Workspace, status: str, detail: str | None) -> None:
         self._workspace = workspace
-        forget(workspace)
         super().__init__(workspace.close(status, detail))
 
     def result(self, timeout: float | None = None) -> None:
@@ -82,7 +81,6 @@ def detail_of(error: BaseException | None) -> str | None:
 
 def abandon(workspace: Workspace) -> None:
     """End a workspace whose client was forgotten: nothing is reported, nothing stays."""
-    forget(workspace)
     if not workspace.retire_unused():
         with contextlib.suppress(RuntimeError, ClientClosedError):
             closing = workspace.runtime.submit(workspace.end("success"))
@@ -105,12 +103,6 @@ def watch(workspace: Workspace) -> None:
         _open[workspace] = os.getpid()
     _handle_sigterm()
     _remember_exit()
-
-
-def forget(workspace: Workspace) -> None:
-    """Stop watching a workspace that is being closed."""
-    with _lock:
-        _open.pop(workspace, None)
 
 
 def close_all(status: str, seconds: float = EXIT_SECONDS) -> None:

@@ -370,7 +370,6 @@ def _end(loop: CoreLoop) -> None:
 
 
 def _run(loop: CoreLoop) -> None:
-    asyncio.set_event_loop(loop)
     _future._core_threads.add(threading.get_ident())
     try:
         _run_to_the_end(loop)
