@@ -99,6 +99,15 @@ def test_a_call_sends_what_arrays_held_when_it_was_made(wire):
         np.testing.assert_allclose(output["logprobs"].array, other["logprobs"].array)
 
 
+def test_every_client_of_a_model_has_its_tokenizer():
+    """M34: without a name: what the server says about the model is enough."""
+    with ServiceClient(base_url="embedded") as service:
+        training = service.create_lora_training_client(MODEL, rank=4)
+        for each in (training, training.save_weights_and_get_sampling_client()):
+            tokenizer = each.get_tokenizer()
+            assert tokenizer.decode(tokenizer.encode("hi")) == "hi"
+
+
 def test_both_wires_give_equal_numbers():
     """M27: outputs over JSON and protobuf are equal to float32."""
 

@@ -15,7 +15,12 @@ from in_process import MODEL, adam, datum
 
 from tinker_ext import DimuonOptimizerConfig, Run, ServiceClient
 from tinker_ext import runs as run_module
-from tinker_ext.errors import InvalidInputError, RequestFailedError, UnsafeToRetryError
+from tinker_ext.errors import (
+    ConfigurationError,
+    InvalidInputError,
+    RequestFailedError,
+    UnsafeToRetryError,
+)
 from tinker_ext.journal import Journal, JournalError
 from tinker_ext.mock import Server, Settings
 from tinker_ext.types.optimizer import AdamOptimizerConfig, OptimizerConfigBase
@@ -305,10 +310,11 @@ def test_a_resumed_run_that_waits_for_an_earlier_result_shows_it(server, path, m
                 if any(each.operation == "forward_backward" for each in service.pending()):
                     shown.set()
 
-        watcher = threading.Thread(target=look)
+        watcher = threading.Thread(target=look, daemon=True)
         watcher.start()
         with Run(path, base_model=MODEL, rank=4, seed=5, service=service) as run:
-            assert list(run.steps(1)) == [0]
+            for _ in run.steps(1):
+                assert service.pending() == []  # it is there, and waited for no longer
             assert run.how == "reattached"
         over.set()
         watcher.join(10)
@@ -532,6 +538,14 @@ def test_a_client_that_sent_nothing_gives_its_journal_back(path):
         with ServiceClient(journal=path, base_url="embedded"):
             pass
         asyncio.run(main())
+
+
+def test_a_run_that_cannot_be_made_gives_its_journal_back(server, path):
+    """M20: a setting that is refused leaves the journal to who puts it right, also in one cell."""
+    with pytest.raises(ConfigurationError) as kept:
+        make(server, path, base_model=MODEL, run_log=3)
+    make(server, path).close()
+    assert kept.value.__traceback__ is not None  # it holds what was half made
 
 
 # -- what does not fit -------------------------------------------------------------------------

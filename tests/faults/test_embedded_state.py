@@ -111,6 +111,8 @@ def test_unknown_options_are_refused():
     """F40: a typo in the base URL is an error of ours at the call."""
     with pytest.raises(ConfigurationError, match="has no option 'profil'"):
         ServiceClient(base_url="embedded:?profil=hosted")
+    with pytest.raises(ConfigurationError, match="has no option 'profil'"):
+        ServiceClient(base_url="embedded:?profil=")
     with pytest.raises(ConfigurationError, match="there is no profile 'prod'"):
         ServiceClient(base_url="embedded:?profile=prod").get_server_capabilities()
 

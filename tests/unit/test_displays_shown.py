@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -136,6 +137,20 @@ def test_the_bar_is_told_of_every_result_and_its_loss():
     timer.join()
     assert next(results, "end") == "end"
     assert (bar.n, bar.texts[-1], bar.closed) == (5, "", True)
+
+
+def test_a_result_is_passed_on_when_it_comes_and_not_at_the_next_look(monkeypatch):
+    """M36: who waits is woken by the future itself."""
+    future = LightFuture()
+
+    class Woken(threading.Event):
+        def wait(self, timeout=None):
+            future.settle(7)
+            assert self.is_set()
+            return True
+
+    monkeypatch.setattr(displays, "threading", SimpleNamespace(Event=Woken))
+    assert list(progress([future], disable=True)) == [7]
 
 
 def test_the_bar_counts_items_after_they_were_used():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tinker_ext import ModelInput, TensorData
 from tinker_ext._wire import json_codec
-from tinker_ext._wire.json_codec import check_json
+from tinker_ext._wire.json_codec import check_json, json_form
 from tinker_ext.errors import InvalidInputError
 
 
@@ -48,3 +49,25 @@ def test_true_and_false_are_not_numbers(values):
     if all(type(value) is not float for value in values):
         with pytest.raises(ValueError, match="true or false"):
             json_codec.decode_tensor({"data": values, "dtype": "int64"})
+
+
+@pytest.mark.parametrize("value", [[7], [7, 8], [], ["a"]])
+def test_lists_without_types_of_ours_stay_as_they_are(value):
+    """M27: `service.call` takes plain JSON."""
+    assert json_form(value) == value
+
+
+def test_types_of_ours_are_found_in_a_list_of_one():
+    """M27: `service.call` takes prompts and tensors wherever the document has them."""
+    prompt = ModelInput.from_ints([1, 2])
+    plain = json_codec.dumps(json_form(prompt))
+    assert json_codec.dumps(json_form([prompt])) == b"[" + plain + b"]"
+    assert json_codec.dumps(json_form({"a": (prompt,)})) == b'{"a":[' + plain + b"]}"
+
+
+def test_a_body_holds_what_an_array_held_when_it_was_made():
+    """F56: filling a buffer anew changes nothing that is on its way."""
+    values = np.ones(3, np.float32)
+    body = json_form(TensorData.from_numpy(values))
+    values[:] = 7.0
+    assert body["data"].tolist() == [1.0, 1.0, 1.0]

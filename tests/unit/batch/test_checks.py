@@ -56,7 +56,7 @@ def test_bad_datums(example, message):
 
 def test_padding_is_allowed():
     """M9: a negative target counts as padding where its weight is 0 or in two dimensions."""
-    check_batch([datum(target_tokens=[1, -100], weights=[1.0, 0.0])], "cross_entropy")
+    check_batch([datum(target_tokens=[0, -100], weights=[1.0, 0.0])], "cross_entropy")
     check_batch([datum(target_tokens=[[1, -1], [2, -1]])], "cross_entropy")
 
 

@@ -267,5 +267,34 @@ def test_a_sample_that_is_accepted_late_counts_as_progress_when_it_is():
     assert run(scenario).sequences
 
 
+def test_a_refused_sample_counts_again_once_it_is_sent_again():
+    """M23: a fleet divides what is under way; one that waits after a refusal is not."""
+
+    async def scenario():
+        posts = []
+
+        async def busy_once(operation, body, request):
+            if operation == "asample":
+                posts.append(request)
+                if len(posts) == 1:
+                    return 429, {"detail": "busy"}, {"retry-after-ms": "1000"}
+            if operation == "retrieve_future":
+                await asyncio.sleep(10.0)
+            return None
+
+        async with client(StubServer(busy_once)) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            future = sampler.sample(PROMPT, 1, PARAMS)
+            pool = service.holder.samples
+            await asyncio.sleep(0.5)
+            waits = pool.in_flight, pool.active
+            await asyncio.sleep(5.0)
+            sent = pool.in_flight, pool.active
+            await future
+            return waits, sent
+
+    assert run(scenario) == ((1, 0), (1, 1))
+
+
 async def _value(future):
     return await future

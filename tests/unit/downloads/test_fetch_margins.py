@@ -479,6 +479,20 @@ def test_a_few_redirects_are_followed(tmp_path, clock, hops, fine):
     assert len(files.asked) == min(hops + 1, 6)
 
 
+def test_a_redirect_holds_no_connection(tmp_path, clock):
+    """M37: its reply is let go of before the next request, whatever it still had to say."""
+    closed = []
+
+    class Body(Blocks):
+        def close(self):
+            closed.append(len(files.asked))
+
+    onward = {"location": "http://files.test/b"}
+    files = Files(httpx.Response(302, headers=onward, stream=Body(b"moved")), whole())
+    assert got(tmp_path, files)[0] == DATA
+    assert closed == [1]
+
+
 @pytest.mark.parametrize(
     ("url", "to", "word"),
     [
