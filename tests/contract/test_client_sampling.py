@@ -202,6 +202,29 @@ def test_a_cancelled_sample_is_given_up_and_reported():
     assert cancels == 1
 
 
+def test_a_client_is_closed_before_it_knows_whether_to_report_cancelled_samples():
+    """M21: what was to be reported is let go; the fixture of all tests sees that nothing is left."""
+
+    async def scenario():
+        app = server(latency=50.0, dynamic_config={"sample_cancel_enabled": True})
+        app.faults.add("hang", path="client/dynamic_config", delay=600.0)
+        async with client(app) as service:
+            sampler = await service.create_sampling_client_async(base_model=MODEL)
+            tasks = [
+                asyncio.ensure_future(sampler.sample_async(PROMPT, 1, params())) for _ in range(3)
+            ]
+            await asyncio.sleep(1.0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.sleep(1.0)
+        return app.faults.struck, app.log.counts["cancel_future"]
+
+    struck, cancels = run(scenario)
+    assert struck
+    assert cancels == 0
+
+
 def test_an_expired_sample_is_submitted_again():
     """M22: 410 on the future of a sample leads to a new request."""
 

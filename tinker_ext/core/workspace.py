@@ -322,13 +322,16 @@ class Workspace:
 
     async def _send_cancels(self) -> None:
         """Tell the server about samples nobody waits for, where it wants to know."""
-        if not await self._wants_cancels.get():
-            self._to_cancel.clear()
         op = api.CANCEL_FUTURE
-        while self._to_cancel:
-            batch = [self._to_cancel.pop() for _ in range(min(CANCEL_BATCH, len(self._to_cancel)))]
-            sends = (self.server.send(op, prepare(op, {"request_id": each})) for each in batch)
-            await asyncio.gather(*sends, return_exceptions=True)
+        try:
+            wanted = await self._wants_cancels.get()
+            while wanted and self._to_cancel:
+                count = min(CANCEL_BATCH, len(self._to_cancel))
+                batch = [self._to_cancel.pop() for _ in range(count)]
+                sends = (self.server.send(op, prepare(op, {"request_id": each})) for each in batch)
+                await asyncio.gather(*sends, return_exceptions=True)
+        finally:
+            self._to_cancel.clear()  # or the next one would not be sent, nor any after it
 
     def close(self, status: str = "success", detail: str | None = None) -> LightFuture[None]:
         """End everything; the future, awaitable too, is done when nothing is left running."""
@@ -356,6 +359,7 @@ class Workspace:
             await self.session.finish(status, detail)
         finally:
             self.session.close()
+            self._wants_cancels.forget()
             lasted = 0.0 if began is None else self.runtime.time() - began
             self.server.observers.notice(SessionEnded(session_id, status, detail, lasted))
             try:
