@@ -203,7 +203,7 @@ def test_a_cancelled_sample_is_given_up_and_reported():
 
 
 def test_a_client_is_closed_before_it_knows_whether_to_report_cancelled_samples():
-    """M21: what was to be reported is let go; the fixture of all tests sees that nothing is left."""
+    """M21: what was to be reported is let go; `run` sees that nothing is left."""
 
     async def scenario():
         app = server(latency=50.0, dynamic_config={"sample_cancel_enabled": True})
