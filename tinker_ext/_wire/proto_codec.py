@@ -128,18 +128,20 @@ def _write_plain(parts: list[Part], datum: Datum) -> int | None:
         if type(chunk) is not EncodedTextChunk:
             return None
         tokens = _tokens(chunk)
-        head = _text_head(tokens.nbytes)
-        parts += (head, tokens.data)
-        size += len(head) + tokens.nbytes
+        length = tokens.nbytes
+        head = _text_head(length)
+        parts += (head, tokens)
+        size += len(head) + length
     for name, tensor in datum.loss_fn_inputs.items():
         if tensor.crow is not None:
             return None
-        array = tensor.array
-        head, after = _tensor_frame(name, array.nbytes, tensor.dtype, tensor.dims)
-        if not array.flags.c_contiguous:
-            array = np.ascontiguousarray(array)
-        parts += (head, array.data, after)
-        size += len(head) + array.nbytes + len(after)
+        values = tensor.array.data
+        if not values.c_contiguous:
+            values = np.ascontiguousarray(tensor.array).data
+        length = values.nbytes
+        head, after = _tensor_frame(name, length, tensor.dtype, tensor.dims)
+        parts += (head, values, after)
+        size += len(head) + length + len(after)
     return size
 
 
@@ -201,14 +203,11 @@ def _message(datum: Datum) -> bytes:
     return content
 
 
-def _tokens(chunk: EncodedTextChunk) -> npt.NDArray[np.uint32]:
-    """The same bytes as int32."""
-    ids = chunk.ids
-    if not chunk.is_small and (
-        ids.dtype != np.uint32 or (ids.size and np.maximum.reduce(ids) > _INT32_MAX)
-    ):
+def _tokens(chunk: EncodedTextChunk) -> memoryview:
+    """The ids; their bytes are the same as int32."""
+    if not chunk.is_small:
         raise InvalidInputError("A token id does not fit the wire: it must lie in 0 … 2³¹ - 1.")
-    return ids  # type: ignore[return-value]  # a cast would be a call for each datum
+    return chunk.buffer
 
 
 def _tensor(message: Any, tensor: TensorData) -> None:
@@ -342,6 +341,9 @@ def _record(record: Any, aside: list[memoryview] | None) -> list[dict[str, Tenso
         if count > _NAMELESS_DATUMS:
             raise ValueError(f"{count} datums without a tensor")
         return [{} for _ in range(count)]
+    if len(names) == 1:  # nearly always: logprobs
+        (name,) = names
+        return [{name: tensor} for tensor in columns[0]]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
@@ -365,7 +367,7 @@ def _slices(batched: Any, aside: list[memoryview] | None) -> list[TensorData]:
     places: list[int] = offsets.tolist()
     if places[0] < 0 or places[-1] > len(raw):
         raise ValueError("offsets do not lie within the data")
-    if step and any(place % step for place in places):
+    if step and math.gcd(step, *places) != step:
         raise ValueError("offsets do not fall on rows")
     values = _values(raw, dtype)
     values.setflags(write=False)

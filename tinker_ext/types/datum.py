@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Self, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Union
 
 import attrs
 import numpy as np
@@ -16,7 +16,8 @@ from tinker_ext.types.tensor_data import TensorData
 
 LossFnInputs: TypeAlias = dict[str, TensorData]
 
-_keep, _ndarray = TensorData.keep, np.ndarray  # looked up once: batches have thousands of datums
+# Looked up once: batches have thousands of datums.
+_ndarray, _INT64, _FLOAT32 = np.ndarray, np.dtype(np.int64), np.dtype(np.float32)
 
 # Two-dimensional torch tensors under these names are mostly padding, so they are compressed.
 _COMPRESSED = frozenset({"target_tokens", "weights"})
@@ -80,19 +81,6 @@ def to_tensor(key: str, value: object) -> TensorData:
     return TensorData.adopt(array, array.shape)
 
 
-def _inputs(value: Mapping[str, Any]) -> LossFnInputs:
-    if type(value) is not dict and not isinstance(value, Mapping):
-        raise InvalidInputError(f"loss_fn_inputs: expected a dict, got {type(value).__name__}.")
-    made: LossFnInputs = {}
-    for key, item in value.items():  # a comprehension would be one more call for each datum
-        kind = type(item)
-        if kind is TensorData:
-            made[key] = item
-        else:
-            made[key] = (_keep(item) if kind is _ndarray else None) or to_tensor(key, item)
-    return made
-
-
 def _spans(value: Any) -> ProvenanceSpans:
     try:
         spans = list(value)
@@ -107,8 +95,19 @@ def _spans(value: Any) -> ProvenanceSpans:
     return spans
 
 
+class _Given:
+    """The loss inputs of a datum as they were given, until somebody wants the tensors.
+
+    Most datums are made, sent once and forgotten: `settle` then copies straight from the caller's
+    arrays, and nothing is made that nobody reads.
+    """
+
+    __slots__ = ("_given",)
+    _given: dict[Any, Any] | None
+
+
 @attrs.frozen(init=False)
-class Datum:
+class Datum(_Given):
     """One training example: what the model reads and what the loss needs.
 
     `loss_fn_inputs` is copied, then stays a plain dict that may be assigned into. The arrays in it
@@ -148,12 +147,72 @@ class Datum:
                 f"model_input: expected a ModelInput, got {type(model_input).__name__}; "
                 "use ModelInput.from_ints(tokens)."
             )
+        if type(loss_fn_inputs) is not dict and not isinstance(loss_fn_inputs, Mapping):
+            raise InvalidInputError(
+                f"loss_fn_inputs: expected a dict, got {type(loss_fn_inputs).__name__}."
+            )
+        inputs: dict[Any, Any] = {}
+        kept = False
+        for key, item in loss_fn_inputs.items():
+            kind = type(item)
+            if kind is TensorData:
+                inputs[key] = item
+            elif kind is _ndarray and (
+                ((dtype := item.dtype) is _INT64 or dtype is _FLOAT32) and item.flags.carray
+            ):
+                inputs[key] = item  # it travels as it is: a tensor is made when one is wanted
+                kept = True
+            else:
+                inputs[key] = to_tensor(key, item)
         _put_input(self, model_input)
-        _put_inputs(self, _inputs(loss_fn_inputs))
+        if kept:
+            _put_given(self, inputs)
+        else:
+            _put_given(self, None)
+            _put_inputs(self, inputs)
         _put_spans(self, None if model_input_spans is None else _spans(model_input_spans))
         _put_input_spans(self, None if loss_fn_input_spans is None else _spans(loss_fn_input_spans))
         if (model_input_spans is None) != (loss_fn_input_spans is None):
             raise InvalidInputError("Give both span lists or neither.")
+
+    if not TYPE_CHECKING:  # a checker that saw this would let every attribute pass
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "_given":  # pickled without it
+                return None
+            if name == "loss_fn_inputs":
+                given = self._given
+                if given is not None:
+                    self._make(given)
+                return _get_inputs(self)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _make(self, given: dict[Any, Any], *, settled: bool = False) -> bool:
+        """Make tensors of what was given; False when another thread was quicker."""
+        take = TensorData.copied if settled else TensorData.keep
+        made: LossFnInputs = {}
+        for key, item in given.copy().items():
+            if type(item) is _ndarray and (tensor := take(item)) is not None:
+                made[key] = tensor
+            elif key is not _MADE:
+                made[key] = tensor = to_tensor(key, item)
+                if settled:
+                    tensor.settle()
+        # Two threads may come here at once, and both are to have the same dict.
+        inputs = given.setdefault(_MADE, made)
+        _put_inputs(self, inputs)
+        _put_given(self, None)
+        return inputs is made
+
+    def settle(self) -> LossFnInputs:
+        """The loss inputs, once what is still the caller's memory is copied."""
+        given = self._given
+        if given is not None and self._make(given, settled=True):
+            return self.loss_fn_inputs
+        for tensor in self.loss_fn_inputs.values():
+            if isinstance(tensor, TensorData):  # users assign what they like
+                tensor.settle()
+        return self.loss_fn_inputs
 
     def with_provenance(
         self, model_input: ProvenanceSpans, loss_fn_inputs: ProvenanceSpans
@@ -178,6 +237,10 @@ class Datum:
 _put_input, _put_inputs, _put_spans, _put_input_spans = (
     Datum.__dict__[field.name].__set__ for field in attrs.fields(Datum)
 )
+_get_inputs = Datum.__dict__["loss_fn_inputs"].__get__
+_put_given = _Given.__dict__["_given"].__set__
+_MADE = object()
+"""Where a dict of given inputs has the tensors that were made of them."""
 
 
 def _check_cover(what: str, spans: ProvenanceSpans, length: int) -> None:

@@ -155,6 +155,16 @@ class TensorData:
         return cls.constant(view, name, array.shape)
 
     @classmethod
+    def copied(cls, array: npt.NDArray[Any]) -> Self | None:
+        """The same as `keep` and then `settle`."""
+        name = tensors.wire_name(array.dtype)
+        if name is None:
+            return None
+        copy = array.copy()
+        copy.setflags(False)  # type: ignore[call-arg]  # as above
+        return cls.constant(copy, name, copy.shape)
+
+    @classmethod
     def from_numpy(cls, array: npt.NDArray[Any]) -> Self:
         """Take a numpy array of any float or signed integer type and any shape."""
         values = tensors.to_array(array, what="TensorData.from_numpy", keep=True)
@@ -198,8 +208,9 @@ class TensorData:
 
     def settle(self) -> None:
         """Copy what is still the caller's memory: from here on nobody can change the values."""
-        settled = tensors.frozen_copy(self.array)
-        if settled is not self.array:
+        array = self.array
+        settled = tensors.frozen_copy(array)
+        if settled is not array:
             _put_array(self, settled)
             _put_list(self, None)
 

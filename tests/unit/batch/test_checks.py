@@ -54,6 +54,39 @@ def test_bad_datums(example, message):
         check_batch([example], "cross_entropy")
 
 
+LONG = 3000
+
+
+@pytest.mark.parametrize("make", [list, np.array])
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("tokens", 2**31, r"data\[0\].model_input: token 2147483648 is outside"),
+        ("tokens", -1, "token -1 is outside"),
+        ("tokens", 2**31 - 1, None),
+        ("target_tokens", 2**31, "target token 2147483648 is above"),
+        ("target_tokens", -1, "target token -1 at position 2900 is negative"),
+        ("weights", np.nan, r"'weights'\] is NaN at position 2900"),
+        ("weights", np.inf, None),
+    ],
+)
+def test_long_datums_are_checked_to_the_end(make, name, value, message):
+    """M7: one wrong number among thousands is found, in lists and in arrays."""
+    columns = {
+        "tokens": np.arange(LONG),
+        "target_tokens": np.arange(LONG),
+        "weights": np.ones(LONG, np.float32),
+    }
+    columns[name][2900] = value
+    made = {key: column.tolist() if make is list else column for key, column in columns.items()}
+    batch = [datum(**made)]
+    if message is None:
+        check_batch(batch, "cross_entropy")
+        return
+    with pytest.raises(InvalidInputError, match=message):
+        check_batch(batch, "cross_entropy")
+
+
 def test_padding_is_allowed():
     """M9: a negative target counts as padding where its weight is 0 or in two dimensions."""
     check_batch([datum(target_tokens=[0, -100], weights=[1.0, 0.0])], "cross_entropy")

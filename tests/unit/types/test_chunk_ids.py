@@ -8,20 +8,22 @@ import pytest
 from tinker_ext.types import EncodedTextChunk
 
 
-@pytest.mark.parametrize("length", [1, 2, 9, 1023, 1024])
-def test_one_large_id_is_seen_at_any_place(length):
-    """M4: an id of 2³¹ or more is no token, wherever it stands."""
-    assert EncodedTextChunk(tokens=[2**31 - 1] * length).is_small
+@pytest.mark.parametrize("make", [list, np.array])
+@pytest.mark.parametrize("length", [1, 2, 9, 1023, 1024, 1025, 5000])
+def test_one_large_id_is_seen_at_any_place(make, length):
+    """M4: an id of 2³¹ or more is no token, wherever it stands; nor is one below 0."""
+    assert EncodedTextChunk(tokens=make([2**31 - 1] * length)).is_small
     for place in {0, 1, length // 2, length - 1} & set(range(length)):
-        ids = [5] * length
-        ids[place] = 2**31
-        assert not EncodedTextChunk(tokens=ids).is_small
+        for large in (2**31, 2**32, 2**62, -1):
+            ids = [5] * length
+            ids[place] = large
+            assert not EncodedTextChunk(tokens=make(ids)).is_small
 
 
-def test_a_long_chunk_is_left_to_numpy():
-    """M23: what is small is not known at a glance of more than 1,024 ids, nor of an array."""
-    assert not EncodedTextChunk(tokens=[1] * 1025).is_small
-    assert not EncodedTextChunk(tokens=np.array([1, 2])).is_small
+def test_nothing_is_small():
+    """M4: an empty chunk has no id that could be too large."""
+    assert EncodedTextChunk(tokens=[]).is_small
+    assert EncodedTextChunk(tokens=np.array([], np.int64)).is_small
 
 
 @pytest.mark.parametrize("given", [[1, 2, 3], np.array([1, 2, 3]), (1, 2, 3)])

@@ -2,6 +2,9 @@
 
 import copy
 import pickle
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import attrs
 import numpy as np
@@ -77,6 +80,86 @@ def test_value_semantics():
     assert pickle.loads(pickle.dumps(datum)) == datum == copy.deepcopy(datum)
     assert datum != Datum(INPUT, {"target_tokens": [2, 4]})
     assert Datum(INPUT).loss_fn_inputs == {}
+
+
+def made_of_arrays():
+    """A datum of arrays that nobody has looked at."""
+    return Datum(INPUT, {"target_tokens": np.array([2, 3]), "weights": np.ones(2, np.float32)})
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        repr,
+        lambda datum: pickle.loads(pickle.dumps(datum)),
+        copy.copy,
+        copy.deepcopy,
+        lambda datum: datum == made_of_arrays(),
+        lambda datum: attrs.evolve(datum, model_input=INPUT),
+        lambda datum: sorted(datum.loss_fn_inputs),
+        lambda datum: datum.settle(),
+    ],
+)
+def test_arrays_give_the_same_whoever_looks_first(use):
+    """M9: whether a datum was read, compared, printed or pickled before makes no difference."""
+    datum, plain = made_of_arrays(), Datum(INPUT, {"target_tokens": [2, 3], "weights": [1, 1]})
+    assert use(datum) == use(plain)
+    assert datum == plain
+    assert repr(datum) == repr(plain)
+    assert pickle.loads(pickle.dumps(datum)).settle() == plain.loss_fn_inputs
+    assert type(datum.loss_fn_inputs) is dict
+    assert datum.loss_fn_inputs is datum.loss_fn_inputs
+    with pytest.raises(AttributeError, match="'Datum' object has no attribute 'loss'"):
+        _ = datum.loss
+
+
+def test_settled_inputs_are_nobody_elses():
+    """F56: from then on neither arrays nor tensors of arrays change with what they were made of."""
+    arrays = [np.arange(4.0, dtype=np.float32) for _ in range(3)]
+    tensor = TensorData.from_numpy(arrays[1])
+    datums = [Datum(INPUT, {"weights": arrays[0], "mask": tensor}), Datum(INPUT, {"a": arrays[2]})]
+    assert datums[1].loss_fn_inputs["a"].tolist() == [0, 1, 2, 3]
+    for array in arrays:
+        array[0] = 5
+    settled = [tensor for datum in datums for tensor in datum.settle().values()]
+    for array in arrays:
+        array[:] = 7
+    assert [tensor.tolist() for tensor in settled] == [[5, 1, 2, 3]] * 3
+    assert not any(tensor.array.flags.writeable for tensor in settled)
+    assert [tensor for datum in datums for tensor in datum.loss_fn_inputs.values()] == settled
+
+
+def test_threads_that_look_at_once_get_one_dict():
+    """M9: what one of them assigns is seen by the others."""
+    start = threading.Barrier(4)
+
+    def look(datums, settles):
+        start.wait()
+        return [datum.settle() if settles else datum.loss_fn_inputs for datum in datums]
+
+    datums = [made_of_arrays() for _ in range(2000)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            looks = [pool.submit(look, datums, settles) for settles in (True, False) * 2]
+            found = [look.result() for look in looks]
+    finally:
+        sys.setswitchinterval(interval)
+    for datum, *inputs in zip(datums, *found, strict=True):
+        assert all(each is datum.loss_fn_inputs for each in inputs)
+        assert all(tensor.array.base is None for tensor in datum.loss_fn_inputs.values())
+
+
+def test_arrays_in_pieces_or_of_other_types_are_converted_at_once():
+    """M9: a mistake is found where the datum is made, and what is copied is copied there."""
+    strided, wide = np.arange(8)[::2], np.arange(4.0)
+    datum = Datum(INPUT, {"target_tokens": strided, "weights": wide})
+    strided[:] = wide[:] = 9
+    assert datum.loss_fn_inputs["target_tokens"].tolist() == [0, 2, 4, 6]
+    assert datum.loss_fn_inputs["weights"].tolist() == [0, 1, 2, 3]
+    with pytest.raises(InvalidInputError, match="uint8"):
+        Datum(INPUT, {"target_tokens": np.arange(2), "mask": np.zeros(2, np.uint8)})
 
 
 def test_provenance():
