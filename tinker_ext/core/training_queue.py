@@ -47,6 +47,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import orjson
 from tinker_api import operations as api
+from tinker_api.errors import ApiError
 from tinker_api.operations import OPERATIONS
 
 import tinker_ext._statuses as statuses
@@ -68,10 +69,11 @@ from tinker_ext._transport.retry import (
 )
 from tinker_ext._wire.dialect import Ability, Dialect, Seq, Wire, has_protobuf
 from tinker_ext._wire.payload import Body, Payload
+from tinker_ext._wire.results import read_promise
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.in_flight import Entry
 from tinker_ext.core.polling import wait_for
-from tinker_ext.core.server import Server
+from tinker_ext.core.server import Server, unreadable
 from tinker_ext.errors import (
     APIConnectionError,
     APIError,
@@ -238,10 +240,11 @@ class _Delivery(Attempts):
         server, payload = queue.server, request.payload
         if reply is not None and reply.status in statuses.ACCEPTED:
             try:
-                self.request_id = server.read(OPERATIONS[request.operation], reply).request_id
-            except APIResponseValidationError as unread:
+                self.request_id, _ = read_promise(reply.content)
+            except (ApiError, ValueError) as wrong:
                 self._unreadable += 1
-                self.error = unread
+                self.error = unreadable(reply, OPERATIONS[request.operation].reply, None, wrong)
+                self.error.__cause__ = wrong
                 request.reached = True
                 if not queue.dialect.resends or self._unreadable == UNREADABLE:
                     return Fail("final")
