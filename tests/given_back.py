@@ -40,10 +40,12 @@ def _in_flight(entries: Any, _: int) -> str | None:
 def _samples(pool: Any, _: int) -> str | None:
     if pool.in_flight or pool.queued:
         return f"{pool.in_flight} samples in flight, {pool.queued} queued"
-    if pool._alarms.live:
-        return f"{pool._alarms.live} timers of samples that have ended are left"
+    if pool._sending:
+        return f"{pool._sending} samples that have ended still count as being sent"
     if pool._closed is not None and any(each._timer is not None for each in pool._progresses):
         return "a closed pool still watches whether its samples move"
+    if pool._closed is not None and pool._timer is not None:
+        return "a closed pool still watches deadlines"
     return None
 
 

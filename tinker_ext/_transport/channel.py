@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import httptools
@@ -51,7 +51,6 @@ class Channel(asyncio.BufferedProtocol):
         "_closed",
         "_done",
         "_error",
-        "_head_done",
         "_head_only",
         "_headers",
         "_inflater",
@@ -77,30 +76,19 @@ class Channel(asyncio.BufferedProtocol):
             buffer = _buffers[loop] = memoryview(bytearray(_READ_BYTES))
         self._buffer = buffer
         self._transport: asyncio.Transport | None = None
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._parser: Any = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[RawReply] | None = None
         self._closed = loop.create_future()
         self._unwritten: Iterator[bytes | memoryview] | None = None
         self._paused = False
         self.alive = False
         self.idle_since = 0.0
-        self._reset(0, head_only=False)
-
-    def _reset(self, limit: int, *, head_only: bool) -> None:
-        self._limit = limit
-        self._head_only = head_only
-        self._received = 0
-        self._status = 0
+        self._limit = self._received = self._status = self._body_bytes = self._chunks = 0
         self._headers: dict[str, str] = {}
-        self._head_done = False
-        self._until_eof = False
         self._body: list[bytes] = []
-        self._body_bytes = 0
-        self._chunks = 0
+        self._head_only = self._until_eof = self._done = self._keep = False
         self._inflater: Inflater | None = None
         self._error: Exception | None = None
-        self._done = False
-        self._keep = False
 
     # --- used by the pool -------------------------------------------------------------------
 
@@ -110,17 +98,23 @@ class Channel(asyncio.BufferedProtocol):
         """Write a request and return the future of its reply; at most `limit` bytes of body."""
         assert self._transport is not None
         assert self._waiter is None
-        self._reset(limit, head_only=head_only)
+        # All else is as it was made: what changes it also ends the connection, or clears it.
+        self._limit = limit
+        self._received = self._status = self._body_bytes = self._chunks = 0
+        self._headers = {}
+        self._done = False
+        if head_only:
+            self._head_only, self._keep = True, False
         waiter: asyncio.Future[RawReply] = asyncio.Future(loop=self._loop)
         self._waiter = waiter
-        if not body:
+        if type(body) is bytes and len(body) <= _JOIN_BYTES:
+            self._transport.write(head + body)
+        elif body is None:
             self._transport.write(head)
         elif isinstance(body, Body):
             self._transport.write(head)
             self._unwritten = iter(body)
             self._write_on()
-        elif len(body) <= _JOIN_BYTES:
-            self._transport.write(head + body)
         else:
             self._transport.write(head)
             self._transport.write(memoryview(body))  # what does not fit is copied once, not twice
@@ -178,7 +172,7 @@ class Channel(asyncio.BufferedProtocol):
             self.abort()  # nobody asked: what follows could answer the next request
             return
         self._received = received = self._received + nbytes
-        if received > MAX_HEADER_BYTES + nbytes and not self._head_done:
+        if received > MAX_HEADER_BYTES + nbytes and self._status < 200:
             self._fail(ReplyTooLargeError(f"the reply's headers exceed {MAX_HEADER_BYTES} bytes"))
             return
         try:
@@ -233,18 +227,16 @@ class Channel(asyncio.BufferedProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep one header; trailers after the body mean nothing here (RFC 9110 §6.5.1)."""
-        if self._head_done:
+        if self._status >= 200:
             return
         key, text, headers = name.decode("latin-1").lower(), value.decode("latin-1"), self._headers
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
 
     def on_headers_complete(self) -> None:
         """Decide how the body will be read."""
-        assert self._parser is not None
         self._status = status = self._parser.get_status_code()
         if status < 200:
             return
-        self._head_done = True
         headers = self._headers
         length = headers.get("content-length")
         if length is None:
@@ -285,14 +277,14 @@ class Channel(asyncio.BufferedProtocol):
             return
         if self._inflater is not None:
             self._finish_body()
-        if self._error is not None:
-            raise self._error
-        assert self._parser is not None
+            self._inflater = None
+            if self._error is not None:
+                raise self._error
         # Servers often close a connection right after a 500, unannounced (uvicorn does); whatever
         # is sent next would be lost. And behind a balancer that keeps a connection at a server
         # which is down, another connection may reach one that is well.
-        alive = self._status not in statuses.FAILED and bool(self._parser.should_keep_alive())
-        self._keep = alive and not self._head_only
+        ends = self._head_only or self._status in statuses.FAILED
+        self._keep = not ends and self._parser.should_keep_alive()
         self._done = True
 
     # --- ends of an exchange ----------------------------------------------------------------

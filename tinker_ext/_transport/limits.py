@@ -20,13 +20,6 @@ from tinker_ext.errors import APIConnectionError
 _COMPACT_FROM = 64
 
 
-class Cancellable(Protocol):
-    """What `Alarms.set` returns."""
-
-    def cancel(self) -> None:
-        """Do not call."""
-
-
 class Alarm:
     """One call that will be made at its time unless it is cancelled."""
 
@@ -81,7 +74,7 @@ class Alarms:
         when: float,
         call: Callable[[Any], object],
         argument: Any,
-    ) -> Cancellable:
+    ) -> Alarm | asyncio.TimerHandle:
         """Call `call(argument)` at loop time `when`."""
         line = self.line
         if not line:

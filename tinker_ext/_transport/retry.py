@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import attrs
 import tenacity
@@ -325,41 +325,25 @@ class Judged(Protocol):
         """Whether it was tried as often as allowed."""
 
 
-@attrs.define(eq=False, repr=False, weakref_slot=False)
 class Attempts:
     """One request from its first attempt to its end; this one obeys its row of the table."""
 
-    passing_pages: ClassVar[bool] = False
+    # What most requests never change stands here alone: two of these are made for every sample.
+
+    passing_pages = False
     """Whether "no such endpoint" on a web page is a gateway's passing error, because the server is
     known to have the endpoint."""
-
-    operation: str
-    """Name for errors, logs and events."""
-    lane: str
-    rule: RetryRule
-    deadline: float
-    """Loop time after which nothing is sent and nobody waits."""
-    timing: Timing
-    rng: random.Random
-    loop: asyncio.AbstractEventLoop = attrs.Factory(asyncio.get_running_loop)
-    began: float = attrs.Factory(lambda self: self.loop.time(), takes_self=True)
-    give_up_by: float = math.inf
-    """Loop time when the request ends at a server that has never answered."""
-    count: int = 0
-    """How often the request was sent."""
     reply: Reply | None = None
     """What the last attempt brought, if anything."""
     error: Exception | None = None
     """What the last attempt failed with."""
     verdict: Verdict = ACCEPT
     """What follows from it."""
-    in_doubt: bool = False
+    in_doubt = False
     """Whether an attempt before the last one may have taken effect."""
-    enters: bool = False
+    enters = False
     """Whether an attempt needs more than a connection, for which `enter` waits."""
-    taken: bool = False
-    """Whether `enter` took something that `leave` gives back."""
-    sent: bool = False
+    sent = False
     """Whether a byte of it may have left this machine."""
     owner: Owner | None = None
     """The call in flight that it is sent for; told when it is sent again."""
@@ -367,10 +351,37 @@ class Attempts:
     """Asked at the first 402 how long the server lets clients wait for money."""
     pending: Callable[[Reply], float | None] | None = None
     """Says in how many seconds to ask again, when a reply is not the answer yet."""
-    _failures: int = 0
-    _conflicts: int = 0
+    _failures = 0
+    _conflicts = 0
     _billed_until: float | None = None
     _paged_since: float | None = None
+
+    def __init__(
+        self,
+        operation: str,
+        lane: str,
+        rule: RetryRule,
+        deadline: float,
+        timing: Timing,
+        rng: random.Random,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self.operation = operation
+        """Name for errors, logs and events."""
+        self.lane = lane
+        self.rule = rule
+        self.deadline = deadline
+        """Loop time after which nothing is sent and nobody waits."""
+        self.timing = timing
+        self.rng = rng
+        self.loop = loop = loop or asyncio.get_running_loop()
+        self.began = loop.time()
+        self.give_up_by = math.inf
+        """Loop time when the request ends at a server that has never answered."""
+        self.count = 0
+        """How often the request was sent."""
+        self.taken = False
+        """Whether `enter` took something that `leave` gives back."""
 
     # -- what a kind of request may do differently -----------------------------------------
 

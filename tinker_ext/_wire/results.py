@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
+from tinker_api.codec import TEXT
 from tinker_api.models import (
     FutureMetadataOnly,
     RequestFailedResponse,
@@ -23,6 +24,7 @@ from tinker_ext.types.checkpoints import SaveWeightsResponse
 NotDone = TryAgainResponse | FutureMetadataOnly | RequestFailedResponse
 """Members of the union that are not a result."""
 
+_TEXTS: Final = frozenset({str})
 _IDS: Final = ("model_id", "session_id", "sampling_session_id", "loss_id")
 _SAVES: Final = frozenset(
     {
@@ -45,7 +47,14 @@ def read_promise(content: bytes) -> tuple[str, list[str] | None]:
         ApiError: It is not such an answer.
         ValueError: It is not JSON, or the id is empty.
     """
-    promise = UntypedAPIFuture.from_dict(orjson.loads(content))
+    body = orjson.loads(content)
+    if type(body) is dict and "model_id" not in body:
+        # Nearly every answer, read as the model would read it, at a tenth of the cost.
+        request_id, ids = body.get("request_id"), body.get("sample_sequence_ids")
+        texts = ids is None or (type(ids) is list and _TEXTS.issuperset(map(type, ids)))
+        if request_id and texts:
+            return TEXT.read(request_id), ids
+    promise = UntypedAPIFuture.from_dict(body)
     if not promise.request_id:
         check_promise(promise)
     return promise.request_id, promise.sample_sequence_ids

@@ -125,8 +125,6 @@ class RetryHandler(Generic[T]):
 class _Work(Attempts):
     """A coroutine function of the user that is called until it succeeds."""
 
-    __slots__ = ("_func", "_handler", "value")
-
     def __init__(self, handler: RetryHandler[Any], func: Callable[[], Awaitable[Any]]) -> None:
         super().__init__(handler.name, "", RetryRule.ONCE, math.inf, Timing(), random.Random())
         self._handler = handler

@@ -146,8 +146,6 @@ class Completions:
 class _BatchPoll(Attempts):
     """One question about all samples, asked until one that somebody waits for is done."""
 
-    __slots__ = ("_completions", "_pace", "_unreadable", "told")
-
     def __init__(self, completions: Completions, told: list[str]) -> None:
         server = completions.server
         super().__init__(

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tinker_ext import forks
@@ -49,6 +50,11 @@ class CoreLoop(_Base):
     _debug: bool
     _closed: bool
     _ready: deque[asyncio.Handle]
+
+    def set_debug(self, enabled: bool) -> None:
+        """Do what the base class does; every future, task and handle asks for the answer."""
+        super().set_debug(enabled)
+        self.get_debug = partial(bool, enabled)  # type: ignore[method-assign]
 
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
@@ -190,18 +196,12 @@ class Runtime(abc.ABC):
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
 
-    def spawn(
-        self,
-        coro: Coroutine[Any, Any, Any],
-        then: Callable[[asyncio.Task[Any]], object] | None = None,
-        loop: asyncio.AbstractEventLoop | None = None,
-    ) -> asyncio.Task[Any]:
-        """Start a task; only on the loop itself. `then` takes its end, and tells `ended`."""
+    def spawn(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start a task; only on the loop itself."""
         # Directly, and by one name: the loop would number it, which takes as long as the rest.
-        # Python 3.11 makes a system call to find the loop that runs.
-        task = asyncio.Task(coro, loop=loop or asyncio.get_running_loop(), name="tinker-ext")
+        task = asyncio.Task(coro, loop=asyncio.get_running_loop(), name="tinker-ext")
         self._running.add(task)
-        task.add_done_callback(self.ended if then is None else then)
+        task.add_done_callback(self._ended)
         return task
 
     def _abandon(self) -> None:
@@ -209,8 +209,7 @@ class Runtime(abc.ABC):
         for task in list(self._running):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
 
-    def ended(self, task: asyncio.Task[Any]) -> None:
-        """Note that a task has ended."""
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("A background task of the client failed.", exc_info=task.exception())

@@ -250,7 +250,7 @@ async def wait_for(
     """
     poll = _Poll(server, entry, op, request_id, roundtrip, metadata_only)
     try:
-        await server.connection.send(poll, poll.make)
+        await poll.connection.send(poll, poll.make)
     finally:
         if poll.held:
             poll.release()
@@ -262,21 +262,12 @@ async def wait_for(
 class _Poll(Attempts):
     """One wait: how often it asked, what it heard, how long to pause."""
 
-    __slots__ = (
-        "_broken",
-        "_entry",
-        "_failure",
-        "_headers",
-        "_metadata_only",
-        "_op",
-        "_pace",
-        "_request_id",
-        "_roundtrip",
-        "_server",
-        "_told_size",
-        "held",
-        "value",
-    )
+    held = 0
+    value: Any = None
+    _broken = 0
+    _pace = FIRST_PACE_SECONDS
+    _told_size = False
+    _failure: TinkerError | None = None
 
     def __init__(
         self,
@@ -287,6 +278,7 @@ class _Poll(Attempts):
         roundtrip: float | None,
         metadata_only: bool,
     ) -> None:
+        self.connection = connection = server.connection
         super().__init__(
             api.RETRIEVE_FUTURE.name,
             api.RETRIEVE_FUTURE.lane,
@@ -294,7 +286,7 @@ class _Poll(Attempts):
             entry.deadline,
             server.poll_timing,
             server.rng,
-            server.connection.loop,
+            connection.loop,
         )
         self.owner = self._entry = entry
         self._server = server
@@ -313,12 +305,6 @@ class _Poll(Attempts):
                 headers = (*headers, ("Accept", op.accept))
             _headers[op.name, binary] = headers
         self._headers = headers
-        self._broken = 0
-        self._pace = FIRST_PACE_SECONDS
-        self.held = 0
-        self._told_size = False
-        self.value: Any = None
-        self._failure: TinkerError | None = None
         entry.stage = "waiting"
         entry.attempt = 0
         entry.request_id = request_id

@@ -426,8 +426,6 @@ class Reporter:
 class _Batch(Attempts):
     """The first events of the queue, sent until the server takes or refuses them."""
 
-    __slots__ = ("_reporter",)
-
     def __init__(self, reporter: Reporter, rng: random.Random) -> None:
         super().__init__("send_telemetry", "", RetryRule.ONCE, math.inf, Timing(), rng)
         self._reporter = reporter

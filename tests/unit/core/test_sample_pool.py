@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from in_process import client, run
 from stub_server import StubServer
 
-from tinker_ext import ModelInput, SamplingParams
+from tinker_ext import DeadlineExceededError, ModelInput, SamplingParams
 from tinker_ext.config import Config
 from tinker_ext.core.sample_pool import RoundRobin, Sample, Source
+from tinker_ext.core.workspace import deadline
 
 PROMPT = ModelInput.from_ints([1, 2])
 PARAMS = SamplingParams(max_tokens=1)
@@ -294,6 +296,62 @@ def test_a_refused_sample_counts_again_once_it_is_sent_again():
             return waits, sent
 
     assert run(scenario) == ((1, 0), (1, 1))
+
+
+def test_a_sample_given_up_before_its_first_step_leaves_its_place():
+    """M23: its task never runs; the samples behind it are sent all the same."""
+
+    async def scenario():
+        stub = StubServer(lambda *_: None)
+        async with client(stub) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            pool = service.holder.samples
+            futures = [sampler.sample(PROMPT, 1, PARAMS) for _ in range(300)]
+
+            def give_up():
+                for sample in list(pool._in_flight):
+                    sample.result.cancel()
+                    pool.cancel(sample)
+
+            asyncio.get_running_loop().call_soon(give_up)
+            ends = await asyncio.gather(*map(_value, futures), return_exceptions=True)
+            await asyncio.sleep(1.0)
+            sent = sum(op == "asample" for op, _, _ in stub.requests)
+            return ends, sent, (pool.in_flight, pool.queued)
+
+    ends, sent, after = run(scenario)
+    given_up = sum(isinstance(end, asyncio.CancelledError) for end in ends)
+    assert 0 < given_up < 300
+    assert sent == 300 - given_up == sum(not isinstance(end, BaseException) for end in ends)
+    assert after == (0, 0)
+
+
+def test_each_sample_ends_at_its_own_deadline():
+    """M22: one timer serves all of them; a later one with less time is not forgotten."""
+
+    async def scenario():
+        async def deaf(operation, body, request):
+            if operation == "retrieve_future":
+                await asyncio.sleep(1000.0)
+
+        async with client(StubServer(deaf)) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            loop = asyncio.get_running_loop()
+            began, ends = loop.time(), {}
+
+            async def one(seconds):
+                with deadline(seconds):
+                    future = sampler.sample(PROMPT, 1, PARAMS)
+                with pytest.raises(DeadlineExceededError):
+                    await future
+                ends[seconds] = loop.time() - began
+
+            await asyncio.gather(*map(one, (30.0, 10.0, 10.01, 20.0)))
+            return ends
+
+    ends = run(scenario)
+    assert len(ends) == 4
+    assert all(seconds <= end < seconds + 1.0 for seconds, end in ends.items())
 
 
 async def _value(future):
