@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import httpx
 import pytest
 from in_process import MODEL, adam, client, datum, deadline, run, server
 from scripted import Scripted, page, reply
@@ -97,6 +98,22 @@ def test_a_gateway_that_never_recovers():
     assert isinstance(end, TinkerError)
     assert seconds <= 61
     assert network.rate("retrieve_future") <= 20
+
+
+def test_polls_that_get_no_connection_are_no_storm():
+    """F5: nobody heard them, so they are sent again after a pause, unlike one that was held."""
+
+    async def briefly(*clients):
+        with deadline(60.0):
+            return await _step(*clients)
+
+    def nobody(_):
+        raise httpx.ConnectTimeout("no connection")
+
+    end, seconds, network = polled(nobody, briefly)
+    assert isinstance(end, TinkerError)
+    assert seconds <= 61
+    assert network.count("retrieve_future") <= 100, network.count("retrieve_future")
 
 
 @pytest.mark.parametrize("call", [_step, _sample])

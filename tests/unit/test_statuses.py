@@ -51,3 +51,19 @@ def test_what_is_accepted_and_what_has_failed(status, accepted, failed):
 def test_the_members_of_each_set(name, members):
     """M15: one status more or less is another error, or a request that is sent again."""
     assert getattr(statuses, name) == members
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("UNSUPPORTED", 501),
+        ("NOT_YET", 408),
+        ("CONFLICT", 409),
+        ("GONE", 410),
+        ("BUSY", 429),
+        ("UNPAID", 402),
+    ],
+)
+def test_statuses_with_a_name(name, status):
+    """M15: they are what the document of the API has."""
+    assert getattr(statuses, name) == status

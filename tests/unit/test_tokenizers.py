@@ -1,5 +1,6 @@
 """Tokenizers: the name rules, the places files are looked for, and the words of the error."""
 
+import json
 import os
 import shutil
 import sys
@@ -150,3 +151,44 @@ def test_the_calls_people_use():
     assert tokenizer.convert_ids_to_tokens([tokenizer.eos_token_id]) == [tokenizer.eos_token]
     assert len(tokenizer) == len(tokenizer.get_vocab()) >= tokenizer.vocab_size
     assert tokenizer("hi")["input_ids"] == tokenizer.encode("hi")
+
+
+CHAT = """{{ bos_token or '' }}
+  {% for m in messages %}
+<{{ m.role }}>{{ m.content }}{{ eos_token }}
+  {% endfor %}
+{% if add_generation_prompt %}<assistant>{{ think }}{% endif %}"""
+
+
+def chatting(place, template):
+    """The shipped tokenizer with another chat template beside its file."""
+    shutil.copytree(tokenizers.SHIPPED, place)
+    file = place / "tokenizer_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "chat_template": template}))
+    return tokenizers.load(place)
+
+
+def test_messages_are_rendered_with_the_template_of_the_model(tmp_path):
+    """M32: as text or as ids, with the start of an answer only when that is wanted."""
+    tokenizer = chatting(tmp_path / "t", CHAT)
+    messages = [{"role": "user", "content": "hi"}]
+    end = tokenizer.eos_token
+    begin = f"{tokenizer.bos_token or ''}\n"
+    text = tokenizer.apply_chat_template(messages, tokenize=False)
+    assert text == f"{begin}<user>hi{end}\n"
+    asked = tokenizer.apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=True, think="..."
+    )
+    assert asked == f"{text}<assistant>..."
+    ids = tokenizer.apply_chat_template(messages)
+    assert ids == tokenizer.encode(text, add_special_tokens=False)
+
+
+def test_a_template_that_cannot_be_rendered_says_what_is_missing(tmp_path, monkeypatch):
+    """M32: the template itself, or what renders it and how it is installed."""
+    with pytest.raises(TinkerError, match="has no chat template"):
+        chatting(tmp_path / "without", None).apply_chat_template([])
+    tokenizer = chatting(tmp_path / "with", CHAT)
+    monkeypatch.setitem(sys.modules, "jinja2.sandbox", None)
+    with pytest.raises(TinkerError, match=r"chat templates need jinja2: pip install"):
+        tokenizer.apply_chat_template([])

@@ -51,3 +51,9 @@ def test_what_nobody_counted_is_told():
     with pytest.raises(InvalidInputError, match="nobody counted"):
         _ = ForwardBackwardOutput("x", [], {"loss:sum": 2.0}).loss_per_token
     assert ForwardBackwardOutput("x", [], {"loss:mean": 2.0}).loss_per_token == 2.0
+
+
+def test_a_mean_beside_a_sum_is_not_taken_for_the_loss_per_token():
+    """M34: nobody says over what it is the mean; the positions of the sum are counted."""
+    metrics = {"loss:sum": 6.0, "loss:mean": 9.0}
+    assert ForwardBackwardOutput("x", [], metrics, trained=4).loss_per_token == 1.5

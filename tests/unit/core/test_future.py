@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+import time
 from typing import get_type_hints
 
 import pytest
@@ -79,6 +80,25 @@ def test_the_standard_library_accepts_it():
     assert len(done) == 4
     assert not pending
     assert {f.result() for f in concurrent.futures.as_completed(ours, timeout=300)} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("end", ["fails", "is cancelled"])
+def test_who_waits_for_the_first_end_is_told_of_it(end):
+    """M16: concurrent.futures.wait ends with an error or a cancellation as with a result."""
+    ended, other = LightFuture(), LightFuture()
+
+    def strike():
+        while not ended._waiters:  # from here on somebody waits
+            time.sleep(0.001)
+        if end == "fails":
+            ended.fail(ValueError("x"))
+        else:
+            ended.cancel()
+
+    threading.Thread(target=strike, daemon=True).start()
+    when = concurrent.futures.FIRST_COMPLETED
+    done, left = concurrent.futures.wait([ended, other], timeout=60, return_when=when)
+    assert (done, left) == ({ended}, {other})
 
 
 def test_errors_and_cancelling():

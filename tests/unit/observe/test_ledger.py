@@ -154,3 +154,9 @@ def test_a_budget_is_a_number(value):
     """M34: a wrong budget fails at once."""
     with pytest.raises(ConfigurationError, match="budget of train"):
         Budget(train=value)
+
+
+def test_tokens_are_counted_by_kind():
+    """M34: sums and differences keep training, prefill and sampling apart."""
+    assert Tokens(5, 3, 2) - Tokens(1, 2, 2) == Tokens(4, 1, 0)
+    assert Tokens(5, 3, 2) + Tokens(1, 2, 2) == Tokens(6, 5, 4)

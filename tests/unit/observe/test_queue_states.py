@@ -131,3 +131,12 @@ def test_a_sampling_client_is_told_too():
 
     run(scenario)
     assert changes == [(QueueState.PAUSED_CAPACITY, PAUSE.reason)]
+
+
+def test_a_call_that_is_sent_again_knows_why():
+    """M34: the run log says of each call how often that was, and the last reason."""
+    entry = Entry("forward", "m", 0.0, 1e9)
+    assert (entry.retries, entry.cause) == (0, None)
+    entry.retried("429")
+    entry.retried("503")
+    assert (entry.retries, entry.cause) == (2, "503")
