@@ -7,6 +7,7 @@ The reply is unpacked by us and within our bounds, and every failure becomes one
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import ssl
 
@@ -24,6 +25,9 @@ from tinker_ext._transport.messages import (
     UnreadableReplyError,
 )
 from tinker_ext.errors import ConfigurationError, TinkerError
+
+_parsed = functools.lru_cache(256)(httpx.URL)
+"""A client asks for few addresses, again and again, and httpx takes long to read one."""
 
 
 def proxy_transport(proxy: str) -> httpx.AsyncBaseTransport:
@@ -64,7 +68,7 @@ async def send_foreign(
     pairs = [line.partition(": ") for line in headers.split("\r\n") if line]
     request = httpx.Request(
         call.method,
-        url,
+        _parsed(url),
         headers=[(name, value) for name, _, value in pairs],
         content=None if call.content is None else bytes(call.content),
         extensions={"timeout": timeouts},
