@@ -180,7 +180,7 @@ class Sample(Entry):
         self.result: LightFuture[SampleResponse] = LightFuture()
         self.task: asyncio.Task[None] | None = None
         self.queued = False
-        """Whether it waits in line."""
+        """Whether it waits in line, and is not known to be given up."""
         self.pool: SamplePool | None = None
         self.owner: object = None
         """The client that ends everything when it is forgotten; held as long as this is pending."""
@@ -235,13 +235,13 @@ class RoundRobin:
             source = self._turns.popleft()
             line = self._lines[source]
             sample = line.popleft()
-            sample.queued = False
             self.count -= 1
             wanted = not sample.result.done()
             if wanted:
                 source.in_flight += 1
-            else:
+            elif not sample.queued:  # else it was cancelled a moment ago, and is not counted yet
                 self._given_up -= 1
+            sample.queued = False
             if line:
                 self._line_up(source)
             else:
@@ -250,8 +250,9 @@ class RoundRobin:
                 return sample
         return None
 
-    def gave_up(self) -> None:
+    def gave_up(self, sample: Sample) -> None:
         """Note that a queued sample is not wanted any more; many of them are let go at once."""
+        sample.queued = False
         self._given_up += 1
         if self._given_up <= _FEW or 2 * self._given_up <= self.count:
             return
@@ -539,7 +540,7 @@ class SamplePool:
         """Give a sample up, wherever it is."""
         sample.owner = None
         if sample.queued:
-            self._queue.gave_up()
+            self._queue.gave_up(sample)
         if sample.task is not None:
             self._stop(sample)
             if sample.request_id is not None and self.on_cancelled is not None:

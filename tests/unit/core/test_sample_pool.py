@@ -326,6 +326,43 @@ def test_a_sample_given_up_before_its_first_step_leaves_its_place():
     assert after == (0, 0)
 
 
+def test_samples_cancelled_in_line_are_let_go_while_the_server_is_busy():
+    """M23: also after many that left the line before the pool had heard of their end."""
+
+    async def scenario():
+        async def deaf(operation, body, request):
+            if operation == "retrieve_future":
+                await asyncio.sleep(1000.0)
+
+        async with client(StubServer(deaf), config=Config(sample_concurrency=50)) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            pool = service.holder.samples
+
+            async def submit():
+                futures = [sampler.sample(PROMPT, 1, PARAMS) for _ in range(2000)]
+                await asyncio.sleep(1.0)
+                return futures[: pool.in_flight], futures[pool.in_flight :]
+
+            for group in await submit():  # the places of the first go to others, cancelled just now
+                for future in group:
+                    future.cancel()
+                await asyncio.sleep(0)
+            await asyncio.sleep(1.0)
+            sent, line = await submit()
+            for future in line:
+                future.cancel()
+            await asyncio.sleep(1.0)
+            found = len(sent), len(line), pool.in_flight, pool.queued
+            for future in sent:
+                future.cancel()
+            await asyncio.sleep(1.0)
+            return found
+
+    sent, line, in_flight, queued = run(scenario)
+    assert sent == in_flight > 0
+    assert queued < line / 10
+
+
 def test_each_sample_ends_at_its_own_deadline():
     """M22: one timer serves all of them; a later one with less time is not forgotten."""
 
