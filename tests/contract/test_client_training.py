@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from in_process import MODEL, WIRES, SteppingLoop, adam, client, datum, run, seqs, server
+from scripted import Scripted
 
 from tinker_ext import AdamParams, Datum, ModelInput, ServiceClient, TensorData, TrainingClient
 from tinker_ext.config import Config
@@ -106,6 +107,25 @@ def test_every_client_of_a_model_has_its_tokenizer():
         for each in (training, training.save_weights_and_get_sampling_client()):
             tokenizer = each.get_tokenizer()
             assert tokenizer.decode(tokenizer.encode("hi")) == "hi"
+
+
+@pytest.mark.filterwarnings("ignore:load_state and load_state_with:FutureWarning")
+def test_a_load_says_whether_the_optimizer_is_restored():
+    """M16: in either style of the call."""
+
+    async def scenario():
+        network = Scripted(server())
+        async with client(network) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            saved = (await (await training.save_state_async("s"))).path
+            fresh = [await service.create_lora_training_client_async(MODEL, rank=4) for _ in "1234"]
+            await fresh[0].load_state(saved)
+            await (await fresh[1].load_state_async(saved))
+            await fresh[2].load_state_with_optimizer(saved)
+            await (await fresh[3].load_state_with_optimizer_async(saved))
+            return [sent.body["optimizer"] for sent in network.of("load_weights")]
+
+    assert run(scenario) == [False, False, True, True]
 
 
 def test_both_wires_give_equal_numbers():

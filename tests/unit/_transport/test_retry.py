@@ -166,6 +166,14 @@ FAILURES = [
 ]
 
 
+@pytest.mark.parametrize("status", [400, 402, 408, 429, 500, 503])
+@pytest.mark.parametrize("wish", ["true", "false", None])
+def test_what_is_sent_once_ends_with_its_first_answer(status: int, wish: str | None) -> None:
+    """M24: a heartbeat or a report is over, whatever the server wishes; nothing is in doubt."""
+    headers = {} if wish is None else {"x-should-retry": wish}
+    assert verdict(RetryRule.ONCE, status=status, headers=headers) == Fail("final")
+
+
 def test_failures_without_a_reply() -> None:
     """M20, M24: a training step goes out again only when it surely never left."""
     for rule, error, attempt in product(RetryRule, FAILURES, ATTEMPTS):

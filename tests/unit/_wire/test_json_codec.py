@@ -71,3 +71,10 @@ def test_a_body_holds_what_an_array_held_when_it_was_made():
     body = json_form(TensorData.from_numpy(values))
     values[:] = 7.0
     assert body["data"].tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("shape", [[-1], [2.0], [True], "2", {"a": 1}, 2])
+def test_a_shape_that_is_not_one_is_refused(shape):
+    """M27: before numpy makes sense of it."""
+    with pytest.raises(ValueError, match="expected a shape"):
+        json_codec.decode_tensor({"data": [1.0, 2.0], "dtype": "float32", "shape": shape})

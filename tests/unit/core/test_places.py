@@ -47,6 +47,7 @@ def test_a_batch_that_is_encoded_for_long_keeps_its_place(slow_encoding, seq, dr
                 await asyncio.sleep(0.5)
                 steps.append(await training.optim_step_async(adam()))
             if dropped:
+                await asyncio.sleep(2.0)  # all others are ready: nobody else lets them go
                 calls[0].cancel()
             futures = await asyncio.gather(*calls, return_exceptions=True)
             await asyncio.gather(*futures[dropped:], *steps)

@@ -8,7 +8,7 @@ import pytest
 from in_process import client, run
 from stub_server import StubServer
 
-from tinker_ext import DeadlineExceededError, ModelInput, SamplingParams
+from tinker_ext import DeadlineExceededError, ModelInput, RetryConfig, SamplingParams
 from tinker_ext.config import Config
 from tinker_ext.core.sample_pool import RoundRobin, Sample, Source
 from tinker_ext.core.workspace import deadline
@@ -223,6 +223,20 @@ def test_round_robin_is_fair():
     assert queue.count == 4
     assert [queue.pop().prompt for _ in range(4)] == ["a0", "b0", "a1", "a2"]
     assert queue.count == 0
+
+
+def test_a_client_has_no_more_in_flight_than_it_allows_itself():
+    """M23: others go on meanwhile; one that ends makes room for one."""
+    queue = RoundRobin()
+    few = Source("a", {}, None, RetryConfig(max_connections=2))
+    other = Source("b", {}, None)
+    for mark in range(4):
+        queue.push(Sample(few, f"a{mark}", 1, PARAMS, None, 0.0, 0.0))
+    queue.push(Sample(other, "b0", 1, PARAMS, None, 0.0, 0.0))
+    assert [queue.pop().prompt for _ in range(3)] == ["a0", "b0", "a1"]
+    assert queue.pop() is None
+    queue.ended(few)
+    assert (queue.pop().prompt, queue.pop()) == ("a2", None)
 
 
 def test_sampling_without_any_progress_ends():

@@ -8,6 +8,7 @@ import pytest
 
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types import (
+    EncodedTextChunk,
     PromptAltTokens,
     SampledSequence,
     SampleResponse,
@@ -15,6 +16,7 @@ from tinker_ext.types import (
     TensorData,
     TopkLogprobs,
 )
+from tinker_ext.types.optimizer import OptimizerConfigBase
 
 
 def test_defaults():
@@ -163,3 +165,26 @@ def test_tables_with_missing_numbers_compare():
     assert one == same
     assert one != TopkLogprobs(ids, np.array([[-0.5, -1.0]]))
     assert one != TopkLogprobs(ids + 1, one.logprobs)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        sequence(),
+        SampleResponse(sequences=[sequence()]),
+        TopkLogprobs(np.array([[1]]), np.array([[-0.5]], np.float32)),
+        TensorData.from_numpy(np.ones(2)),
+        EncodedTextChunk(tokens=[1]),
+        OptimizerConfigBase(type="lion"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_comparing_with_another_type_is_allowed(value):
+    """M16: it is not equal, unless the other one says so."""
+
+    class Equal:
+        def __eq__(self, other):
+            return True
+
+    assert value != 3
+    assert value == Equal()
