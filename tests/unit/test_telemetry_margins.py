@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import re
 
 import pytest
 from in_process import InlineRuntime
@@ -129,6 +130,41 @@ def test_an_urgent_event_wakes_the_reporter_once():
     run_virtual(scenario())
     # The exception is an event of its own beside the end of the session.
     assert endpoint.sent == [(2.0, [0, 1, 2]), (13.0, [3])]
+
+
+@pytest.mark.parametrize("status", ["success", "errored", "interrupted"])
+def test_the_end_of_a_session_is_told_at_once(status):
+    """M34: the program may be over a moment later, however it went."""
+    endpoint = Endpoint()
+
+    async def scenario():
+        made = reporter(endpoint)
+        made.notice(QUIET)
+        await asyncio.sleep(1.0)
+        assert endpoint.sent == []
+        made.notice(SessionEnded("s1", status, None, 3.5))
+        await asyncio.sleep(0.1)
+        assert len(endpoint.sent) == 1
+        await made.aclose()
+
+    run_virtual(scenario())
+
+
+def test_events_say_when_in_the_form_of_the_document():
+    """M34: universal time with a Z, as every moment of the API."""
+    bodies = []
+
+    async def send(body):
+        bodies.append(body)
+
+    async def scenario():
+        made = Reporter(send, InlineRuntime(asyncio.get_running_loop()), sdk_version="1")
+        made.notice(QUIET)
+        await made.aclose()
+
+    run_virtual(scenario())
+    (event,) = bodies[0]["events"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", event["timestamp"])
 
 
 def test_a_slow_endpoint_is_left_after_two_seconds():

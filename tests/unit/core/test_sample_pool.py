@@ -12,6 +12,7 @@ from tinker_ext import DeadlineExceededError, ModelInput, RetryConfig, SamplingP
 from tinker_ext.config import Config
 from tinker_ext.core.sample_pool import RoundRobin, Sample, Source
 from tinker_ext.core.workspace import deadline
+from tinker_ext.errors import FeatureMissingError
 
 PROMPT = ModelInput.from_ints([1, 2])
 PARAMS = SamplingParams(max_tokens=1)
@@ -237,6 +238,21 @@ def test_a_client_has_no_more_in_flight_than_it_allows_itself():
     assert queue.pop() is None
     queue.ended(few)
     assert (queue.pop().prompt, queue.pop()) == ("a2", None)
+
+
+def test_a_server_that_does_not_sample_is_named():
+    """M15: it has no such endpoint, which is not a mistake in the request."""
+
+    async def scenario():
+        def trains_only(operation, body, request):
+            return (404, {"detail": "Not Found"}) if operation == "asample" else None
+
+        async with client(StubServer(trains_only)) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            with pytest.raises(FeatureMissingError):
+                await sampler.sample(PROMPT, 1, PARAMS)
+
+    run(scenario)
 
 
 def test_sampling_without_any_progress_ends():
