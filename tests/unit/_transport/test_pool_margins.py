@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
+import httpx
 import pytest
 from virtual_clock import run_virtual
 
@@ -410,6 +411,25 @@ def test_a_connection_is_waited_for_at_most_as_long_as_the_exchange():
         assert lane.asked == 2.0
 
     run_virtual(scenario())
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_pool_closes_the_transport_it_made_and_not_the_one_it_was_given(given, monkeypatch):
+    """M25: several clients may share a transport of the user."""
+    closed = []
+
+    class Transport(httpx.AsyncBaseTransport):
+        async def aclose(self):
+            closed.append(self)
+
+    monkeypatch.setattr("tinker_ext._transport.pool.proxy_transport", lambda proxy: Transport())
+
+    async def scenario():
+        options = {"given": Transport()} if given else {"proxy": "http://proxy.test"}
+        await pool(after(0.0), **options).aclose()
+
+    run_virtual(scenario())
+    assert len(closed) == (not given)
 
 
 def test_all_lanes_together_fit_into_the_smallest_usual_limit_of_descriptors():

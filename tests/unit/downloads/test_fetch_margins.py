@@ -479,6 +479,17 @@ def test_a_few_redirects_are_followed(tmp_path, clock, hops, fine):
     assert len(files.asked) == min(hops + 1, 6)
 
 
+def test_progress_tells_what_is_there_and_then_the_whole(tmp_path, clock):
+    """M37: in this order, after every block."""
+    headers = {"content-length": str(SIZE), "etag": ETAG}
+    stream = Blocks(DATA[:500], DATA[500:])
+    seen = []
+    files = Files(httpx.Response(200, stream=stream, headers=headers))
+    got(tmp_path, files, progress=lambda *told: seen.append(told))
+    assert seen[-1] == (SIZE, SIZE)
+    assert (500, SIZE) in seen
+
+
 def test_a_redirect_holds_no_connection(tmp_path, clock):
     """M37: its reply is let go of before the next request, whatever it still had to say."""
     closed = []
