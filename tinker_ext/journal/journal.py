@@ -187,6 +187,8 @@ class State:
         self, op: str, seq: int, digest: str, name: str | None = None, wire: str | None = None
     ) -> None:
         """A request is about to be sent."""
+        if type(seq) is not int:  # a key, which no validator sees; numbers are sorted later
+            raise TypeError(f"its seq is {seq!r:.50}")
         self.requests[seq] = RecordedRequest(op, digest, name)
         self.wire = wire or self.wire
         if name is not None and self.model is not None:

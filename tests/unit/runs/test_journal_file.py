@@ -288,6 +288,7 @@ def line(text):
         '{"t":"model"}',
         '{"t":"model","session":"s","model":"m","number":0,"seq":"1","step":0}',
         '{"t":"leave","seq":1}',
+        '{"t":"leave","seq":"1","op":"optim_step","digest":"d"}',
         '{"t":"take","seq":[]}',
         '{"t":"done"}',
         '{"t":"end"}',
