@@ -169,7 +169,8 @@ class progress:
                     yield item
                     bar.update(passed - bar.n)
                 else:
-                    bar.update(len(ended) - bar.n)
+                    # One that is done may not have told yet.
+                    bar.update(max(len(ended), passed) - bar.n)
                     yield task.result()
 
     def _bar(self, length: int | None) -> Any:
@@ -189,7 +190,7 @@ def _results(futures: list[Any], bar: Any) -> Iterator[Any]:
         if each is None:
             raise TypeError("progress() takes futures or other items, not both in one list.")
         each.add_done_callback(note)
-    for each in inner:
+    for passed, each in enumerate(inner, 1):
         assert each is not None
         while not each.done():
             woken.wait(LOOK_SECONDS)
@@ -199,7 +200,7 @@ def _results(futures: list[Any], bar: Any) -> Iterator[Any]:
         result = each.result()
         loss = getattr(result, "loss", None) if hasattr(result, "metrics") else None
         bar.set_postfix_str(f"loss {loss:.4g}" if isinstance(loss, float) else "", refresh=False)
-        bar.update(len(ended) - bar.n)
+        bar.update(max(len(ended), passed) - bar.n)
         yield result
 
 

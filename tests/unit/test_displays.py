@@ -1,6 +1,7 @@
 """Notebook displays and progress bars: short, safe, and without a server."""
 
 import asyncio
+import concurrent.futures
 import io
 import sys
 
@@ -166,6 +167,22 @@ def test_bulk_work_on_a_server_shows_losses():
         training.optim_step(AdamParams()).result()
     assert [output.loss for output in outputs] == pytest.approx([outputs[0].loss] * 3)
     assert "3/3" in screen.getvalue()
+
+
+class Untold(concurrent.futures.Future):
+    """A future that is done and has not called back yet."""
+
+    def add_done_callback(self, fn):
+        pass
+
+
+def test_a_bar_is_full_before_the_last_future_has_called_back():
+    """M36: a future is done a moment before it tells; what was passed counts all the same."""
+    screen, futures = io.StringIO(), [Untold(), Untold()]
+    for future in futures:
+        future.set_result(1)
+    assert list(progress(futures, file=screen)) == [1, 1]
+    assert "2/2" in screen.getvalue()
 
 
 def test_async_code_gets_the_same_line():
