@@ -159,6 +159,8 @@ DAMAGES = {
     "unknown parts": lambda kept: kept | {"bogus": 1},
     "a member without a report": lambda kept: kept | {"rows": {"x": {}}},
     "a plan of another form": lambda kept: kept | {"plan": {"bogus": 1}},
+    "a budget of another kind": lambda kept: kept | {"limits": {"bogus": 1}},
+    "a pause of another form": lambda kept: kept | {"plan": kept["plan"] | {"pause": {}}},
     "a budget in words": lambda kept: kept | {"limits": {"tokens": "much"}},
     "another type": lambda kept: "[]",
 }
@@ -174,6 +176,7 @@ def test_damaged_rows(address, damage):
     overwrite(address, made if isinstance(made, str) else json.dumps(made))
     ledger.hold(Tokens(sample=100))
     wait_for(lambda: one.sync() or one.is_cut_off)  # at the latest when it makes a plan
+    ledger.hold(Tokens(sample=100))
     two = member_of(address, Work(), "http://127.0.0.1:9")
     with pytest.raises(ConfigurationError) as caught:
         two.join()

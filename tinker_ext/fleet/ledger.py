@@ -82,13 +82,14 @@ class SharedLedger(Ledger):
     def learn(self, fleet: Fleet) -> None:
         """Take note of the budget of all, and of what is set aside for this client."""
         limits, count = fleet.limits, max(1, len(fleet.members))
+        # Made first: nothing of a store that is damaged is taken over, and told to it again.
+        left = {kind: max(0.0, most) / count for kind, most in fleet.left().items()}
+        budget = Budget(**cast("dict[str, Any]", limits))
+        prices = Prices(**fleet.prices) if self.prices is None and fleet.prices else self.prices
         with self._lock:
-            self._known, self.limits = fleet.spend, limits
+            self._known, self.limits, self._left = fleet.spend, limits, left
             self._aside = self._known[self._member.id]
-            self._left = {kind: max(0.0, most) / count for kind, most in fleet.left().items()}
-        if self.prices is None and fleet.prices:
-            self.prices = Prices(**fleet.prices)
-        self.budget = Budget(**cast("dict[str, Any]", limits))
+        self.prices, self.budget = prices, budget
 
     def _exceeded(self, need: Amounts, fleet: Fleet | None) -> BudgetExceededError:
         left = fleet.left() if fleet else self._left
@@ -98,7 +99,9 @@ class SharedLedger(Ledger):
         used, who = "", "Its store does not answer, and this client has used its share"
         if fleet:
             used = f"{fleet.taken()[kind]:,.6g} used or set aside, and "
-            spend = sorted(((each[kind], name) for name, each in fleet.spend.items()), reverse=True)
+            spend = sorted(
+                ((each.get(kind, 0), name) for name, each in fleet.spend.items()), reverse=True
+            )
             who = "Spent by: " + ", ".join(f"{name} {most:,.6g}" for most, name in spend[:NAMED])
             who += f" and {len(spend) - NAMED} more" if len(spend) > NAMED else ""
         return BudgetExceededError(

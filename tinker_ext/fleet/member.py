@@ -199,7 +199,7 @@ class Member:
                 granted, fleet = self.store.report(self._server, self._report(pool, need))
                 with self.store.reading():
                     self.ledger.learn(fleet)
-                self._follow(fleet, pool)
+                    self._follow(fleet, pool)
                 return granted, fleet
             self._down = True
         except ConfigurationError as error:
