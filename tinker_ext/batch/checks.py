@@ -134,7 +134,7 @@ def _check_config(loss_fn: str, config: Mapping[str, float | str]) -> None:
             f"loss_fn_config must be a dict of settings, not {type(config).__name__}."
         )
     for name, value in config.items():
-        if not isinstance(name, str):
+        if not (isinstance(name, str) and name.isprintable()):
             raise InvalidInputError(f"loss_fn_config: the name of a setting is text, not {name!r}.")
         known = SETTINGS.get(loss_fn)
         if known is not None and name not in known:
@@ -161,6 +161,10 @@ def _check_datum(
     if length == 0:
         raise InvalidInputError(f"data[{index}].model_input is empty; there is nothing to train.")
     for name, value in inputs.items():
+        if not (isinstance(name, str) and name.isprintable()):
+            raise InvalidInputError(
+                f"data[{index}].loss_fn_inputs: the name of an input is text, not {name!r}."
+            )
         if not isinstance(value, TensorData):
             raise InvalidInputError(
                 f"data[{index}].loss_fn_inputs[{name!r}] is a {type(value).__name__}; "
