@@ -1,4 +1,4 @@
-"""A pytest plugin that notes how long each test took and whether it passed.
+"""A pytest plugin that notes how much processor time each test took and whether it passed.
 
 It also has the programs that tests start measured, see `reach`.
 """
@@ -7,13 +7,28 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
+
+import pytest
+
+_used = 0.0
 
 
 def pytest_configure() -> None:
     """Let what tests start write down what it reaches; not the workers, which pytest-cov starts."""
     if "MUTATION_PROGRAMS" in os.environ and "PYTEST_XDIST_WORKER" in os.environ:
         os.environ["COVERAGE_PROCESS_START"] = os.environ["MUTATION_PROGRAMS"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Report the time of processors, programs included: how busy the machine is does not count."""
+    global _used
+    report = yield
+    before, _used = _used, sum(os.times()[:4])
+    report.duration = _used - before  # type: ignore[attr-defined]
+    return report
 
 
 def pytest_runtest_logreport(report: Any) -> None:

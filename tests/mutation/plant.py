@@ -48,6 +48,7 @@ class Bug:
         was: What stood there.
         function: Where in the file.
         loads: Whether it runs when the file is loaded.
+        bound: If so, the name that it gives a value to.
     """
 
     path: str
@@ -60,6 +61,7 @@ class Bug:
     was: str
     function: str = ""
     loads: bool = False
+    bound: str = ""
 
     def planted(self, source: bytes) -> bytes:
         """The file with the bug in it; it must be the one the bug was found in."""
@@ -109,7 +111,7 @@ class _File:
         line = getattr(node, "lineno", 0)
         first = _statement(node).lineno
         was = self.source[start:end].decode()
-        place = (_function(node), _loads(node))
+        place = (_function(node), _loads(node), _bound(node))
         return Bug(self.path, line, first, kind, start, end, text, was, *place)
 
 
@@ -132,6 +134,15 @@ def _loads(node: ast.AST) -> bool:
             return False
         node = parent
     return True
+
+
+def _bound(node: ast.AST) -> str:
+    """The name that the statement around a node binds; for a default that of its function."""
+    statement = _statement(node)
+    if isinstance(statement, ast.Assign | ast.AnnAssign):
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+        return getattr(target, "id", "")
+    return getattr(statement, "name", "")
 
 
 def _statement(node: ast.AST) -> ast.stmt:

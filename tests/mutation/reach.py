@@ -11,6 +11,7 @@ import fnmatch
 import hashlib
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -33,7 +34,10 @@ FOLDERS = (
     "tests/knobs",
     "tests/simulation",
     "tests/fleet",
+    "tests/process",
 )
+# Slow, but the only ones that see what happens at the start and the end of a program.
+LAST = "tests/process/"
 # Tests of the server, of generated code and of the text of pages, which reach little of the core.
 LEFT_OUT = (
     "tests/unit/mock/*",
@@ -76,7 +80,7 @@ Lines = dict[str, dict[int, set[str]]]
 
 @attrs.frozen
 class Reach:
-    """Lines and the tests that run them, with the seconds each test takes.
+    """Lines and the tests that run them, with the seconds of a processor each test takes.
 
     Attributes:
         lines: File → line → tests.
@@ -91,7 +95,7 @@ class Reach:
 
         Quick ones before slow ones, one of every file before the next of it, and those in files
         that are named after the bug's at an advantage. A test that is made for a kind of bug comes
-        before all of them.
+        before all of them, and tests of whole programs after them.
         """
         table = self.lines.get(bug.path, {})
         made = MADE_FOR.get(bug.kind, "").format(bug.path.removeprefix("tinker_ext/"))
@@ -103,16 +107,30 @@ class Reach:
         if bug.loads:
             found |= {test for test in self.seconds if _is_named_after(test, bug)}
         found.discard(made)
-        order = self._ordered(found, bug)
+        using = self._using(bug) if bug.loads else set()
+        order = self._ordered(using, bug) + self._ordered(found - using, bug)
         if len(order) < FEW:
             # Where a function runs when files are loaded, only programs of tests are seen; a file
             # of constants is reached by who imports it.
             tables = [table] + [self.lines.get(name, {}) for name in _importing(bug.path)]
             others = {test for each in tables for tests in each.values() for test in tests}
-            more = self._ordered(others - found - {made}, bug)[: 3 * FEW]
-            order = self._ordered({*found, *more}, bug)  # such programs are slow, too
+            more = self._ordered(others - {*order, made}, bug)[: 3 * FEW]
+            order = self._ordered({*order, *more}, bug)  # such programs are slow, too
         first = [made] if made else [*(OF_WHAT_IS_LOADED if bug.loads else ())]
-        return first + [test for test in order if test not in first]
+        return first + sorted((test for test in order if test not in first), key=is_last)
+
+    def _using(self, bug: Bug) -> set[str]:
+        """Tests that reach a line with the name that a bug gives another value."""
+        if not bug.bound:
+            return set()
+        name = re.compile(rf"\b{bug.bound}\b")
+        return {
+            test
+            for path in _core()
+            for number, line in enumerate((ROOT / path).read_text().splitlines(), 1)
+            if name.search(line) and (path, number) != (bug.path, bug.statement)
+            for test in self.lines.get(path, {}).get(number, ())
+        }
 
     def _ordered(self, tests: set[str], bug: Bug) -> list[str]:
         seen: Counter[str] = Counter()
@@ -154,6 +172,11 @@ def reach(*, kept_only: bool = False, workers: int = 2) -> Reach:
         known |= {name: files[name] for name in part}
         place.write_text(json.dumps(_written(lines, seconds, known)))
     return Reach(lines, seconds)
+
+
+def is_last(test: str) -> bool:
+    """Whether a test is asked after all others."""
+    return test.startswith(LAST)
 
 
 def _is_named_after(test: str, bug: Bug) -> bool:
