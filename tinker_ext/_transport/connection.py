@@ -70,6 +70,8 @@ It is waited for all the same; with the start of a program the line is there wit
 LAST_SECONDS = 1.0
 """Time for an attempt that is the last one at a server that has never answered."""
 
+_YEAR_SECONDS = 365 * 86400.0
+
 _answered: set[str] = set()
 """Servers that have answered this process at least once."""
 
@@ -457,11 +459,11 @@ class Connection:
         if now - self._complained >= COMPLAIN_SECONDS:
             self._complained = now
             log.warning(
-                "%s to %s has had no answer for %.0f s; giving up in %.0f s.",
+                "%s to %s has had no answer for %.0f s%s.",
                 attempts.operation,
                 self.base_url,
                 attempts.elapsed,
-                attempts.end - now,
+                _patience(attempts.end - now),
             )
 
     def _on_retry(self, attempts: Attempts) -> None:
@@ -473,13 +475,13 @@ class Connection:
         if now - max(attempts.began, self._complained) >= COMPLAIN_SECONDS:
             self._complained = now
             log.warning(
-                "%s to %s has failed %d times over %.0f s, last with %s; giving up in %.0f s.",
+                "%s to %s has failed %d times over %.0f s, last with %s%s.",
                 attempts.operation,
                 self.base_url,
                 attempts.count,
                 attempts.elapsed,
-                attempts.error if reply is None else f"status {reply.status}",
-                attempts.end - now,
+                _brief(attempts.error) if reply is None else f"status {reply.status}",
+                _patience(attempts.end - now),
             )
         cause = str(reply.status if reply else type(attempts.error).__name__)
         if attempts.owner is not None:
@@ -496,6 +498,16 @@ class Connection:
                     None if attempts.owner is None else attempts.owner.number,
                 )
             )
+
+
+def _brief(error: BaseException | None) -> str:
+    """What went wrong, for the middle of a sentence: without context and hint."""
+    return (error.message if isinstance(error, TinkerError) else str(error)).rstrip(".")
+
+
+def _patience(seconds: float) -> str:
+    """When a call is given up, unless that is so far away that nobody has chosen it."""
+    return f"; giving up in {seconds:.0f} s" if seconds < _YEAR_SECONDS else ""
 
 
 _WITH_EFFECT = (RetryRule.UNSAFE, RetryRule.DEDUPE, RetryRule.FINAL409)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 import tinker_ext._statuses as statuses
-from tinker_ext.errors import APIStatusError, ClientClosedError, InvalidInputError, TinkerError
+from tinker_ext.errors import APIStatusError, InvalidInputError, TinkerError
 from tinker_ext.ledger import Hold, Ledger, Tokens
 from tinker_ext.telemetry import Observers, OperationFinished, OperationStarted
 from tinker_ext.types.datum import Datum
@@ -174,6 +174,8 @@ class Watch:
 def _effect(call: Entry, failure: BaseException | None) -> str:
     if failure is None:
         return "yes"
+    if call.stage == "waiting" and isinstance(failure, APIStatusError):
+        return "unknown"  # the server has accepted it, and this is its answer to a poll
     return "no" if call.stage == "queued" or _is_refused(failure) else "unknown"
 
 
@@ -182,8 +184,6 @@ def _is_refused(failure: BaseException) -> bool:
         return False
     if isinstance(failure, APIStatusError):
         return failure.status_code not in statuses.MAY_HAVE_ACTED
-    if isinstance(failure, ClientClosedError):
-        return failure.parts_taken is None  # a training call that has left may take effect
     return isinstance(failure, InvalidInputError)
 
 

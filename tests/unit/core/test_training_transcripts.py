@@ -1,0 +1,78 @@
+"""Training calls under faults, moment by moment: what is sent when, and what the caller is told.
+
+M19 M20 M22 M24 F13: see `tests/transcripts.py`; the transcripts are in `tests/data/transcripts`.
+"""
+
+from __future__ import annotations
+
+import pytest
+from transcripts import ANSWERS, check, transcript
+
+pytestmark = pytest.mark.filterwarnings("ignore:load_state")
+
+SORTS = {"parallel_fwdbwd_chunks": True, "fwdbwd_max_chunk_len": 64}
+RULES = ("order", "dedupe", "strict", "ignore", "late", "dedupe?", "strict?", "ignore?", "late?")
+# calls, and what becomes of requests
+EVERYWHERE = [
+    ("opt opt wait opt", {"optim_step 1": "refused"}),
+    ("fb3 opt wait opt", {"forward_backward 2": "refused"}),
+    ("opt opt wait opt", {"optim_step 1": "lost"}),
+    ("fb3 opt wait opt", {"forward_backward 2": "lost"}),
+    ("opt opt wait opt wait opt", {"optim_step 1": "lost", "optim_step 2-40": "down"}),
+    ("load opt opt wait opt", {"load_weights 1": "fails"}),
+    ("opt fb2 wait opt", {"optim_step 1": "conflict"}),
+    ("fb3 opt wait opt", {"forward_backward 2": "fails"}),
+]
+POLLED = ("pending", "paused", "try again", "announced", "failed", "failed as SkyRL")
+POSTS = [name for name in ANSWERS if name not in POLLED]
+UNREAD = ["broken", "page", "gateway", "garbage", "conflict"]
+POLLS = [name for name in ANSWERS if name not in ("refused", "bad")]
+ENDS = [
+    ("opt within:5 opt opt sleep:1 show wait", {"optim_step 1": "after 50"}),
+    ("opt sleep:1 show cancel:1 opt", {"r1 1+": "pending"}),
+    ("opt opt fb2 cancel:2 wait", {"optim_step 1": "after 3"}),
+    ("fb3 sleep:1 show close", {"forward_backward 2": "held"}),
+    ("fb3 opt sleep:9 show close opt", {"r1 1+": "paused"}),
+    ("within:20 fb3 opt wait opt", {"forward_backward 2": "swallowed"}),
+    ("within:20 fb3 opt wait opt", {"r2 1+": "paused"}),
+    ("within:100 opt wait", {"r1 1+": "held"}),
+]
+
+
+def name(*parts):
+    texts = (
+        part if isinstance(part, str) else " ".join(map(" ".join, part.items())) for part in parts
+    )
+    return ", ".join(texts)
+
+
+@pytest.mark.parametrize(("calls", "plan"), EVERYWHERE, ids=name)
+@pytest.mark.parametrize("rule", RULES)
+def test_a_fault_on_every_kind_of_server(rule, calls, plan):
+    """Every request, pause and word is as it is on file, whatever a repeated number means."""
+    flags = SORTS if rule == "order" else {}
+    check("training", name(rule, calls, plan), transcript(rule, calls, plan, flags))
+
+
+@pytest.mark.parametrize(
+    ("rule", "answer"), [("dedupe", each) for each in POSTS] + [("ignore", each) for each in UNREAD]
+)
+def test_answers_to_a_request(rule, answer):
+    """As above, for every answer; the next call follows."""
+    plan = {"optim_step 1-2": answer}
+    check("training-posts", name(rule, answer), transcript(rule, "opt wait opt", plan))
+
+
+@pytest.mark.parametrize("answer", POLLS)
+def test_answers_to_a_poll(answer):
+    """As above, for every answer that a poll may get."""
+    plan = {"r1 1-4": answer}
+    check("training-polls", answer, transcript("dedupe", "opt wait opt", plan))
+
+
+@pytest.mark.parametrize("rule", ["order", "ignore"])
+@pytest.mark.parametrize(("calls", "plan"), ENDS, ids=name)
+def test_calls_that_end_early(rule, calls, plan):
+    """As above, for deadlines, cancelled calls and closed clients."""
+    flags = SORTS if rule == "order" else {}
+    check("training-ends", name(rule, calls, plan), transcript(rule, calls, plan, flags))
