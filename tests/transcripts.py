@@ -16,7 +16,7 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,10 @@ from in_process import adam, client, datum, deadline, run
 from scripted import fresh_url, lost
 from stub_server import StubServer
 
-from tinker_ext import Config, ModelInput, RetryConfig, SamplingParams
+from tinker_ext import Config, ModelInput, RetryConfig, SamplingParams, ServiceClient
+from tinker_ext.errors import TinkerError
+from tinker_ext.journal import Journal
+from tinker_ext.journal.recorder import Recorder
 from tinker_ext.telemetry import Event, OperationFinished, QueueStateSeen, RetryScheduled
 
 DATA = Path(__file__).parent / "data" / "transcripts"
@@ -267,13 +270,15 @@ def transcript(
     flags: Mapping[str, Any] | None = None,
     wire: str = "json",
     retry: RetryConfig | None = None,
+    journal: Path | None = None,
     **settings: Any,
 ) -> str:
     """Run a scenario; returns what happened, line by line.
 
     `calls` are words: `fb3` (three parts), `opt`, `save`, `load`, `sample`, `sample2` (sequences),
     `large` (a sample of more than 128 KB); `5*sample` for five of them, `wait` for all, `sleep:5`,
-    `cancel:2`, `within:5` for the next calls, `show` what is pending, `close`.
+    `cancel:2`, `within:5` for the next calls, `show` what is pending, `close`; behind a ` | ` comes
+    what the next client does. A journal has what its requests came to.
     """
     told = Told()
     logger = logging.getLogger("tinker_ext")
@@ -282,48 +287,12 @@ def transcript(
         server = Server(told.lines, rule, plan, flags or {})
         url = fresh_url()
         config = Config(**{"chunk_datums": 1, "retry_window": 30.0, **settings})
-        service = client(server, wire=wire, config=config, rng=Even(7), observer=told, base_url=url)
-        async with service:
-            training = sampler = None
-            if re.search("fb|opt|save|load", calls):
-                training = await service.create_lora_training_client_async("m", rank=4)
-            if "sample" in calls or "large" in calls:
-                sampler = await service.create_sampling_client_async(
-                    base_model="m", retry_config=retry
-                )
-            server.from_then_on = asyncio.get_running_loop().time()
-            futures: list[Any] = []
-            watched: list[asyncio.Task[None]] = []
-            seconds = None
-            words = (re.fullmatch(r"(?:(\d+)\*)?(.+)", word).groups() for word in calls.split())
-            for word in (name for times, name in words for _ in range(int(times or 1))):
-                name, _, value = word.partition(":")
-                if name == "wait":
-                    await asyncio.gather(*watched)
-                elif name == "sleep":
-                    await asyncio.sleep(float(value))
-                elif name == "cancel":
-                    futures[int(value) - 1].cancel()
-                elif name == "within":
-                    seconds = float(value)
-                elif name == "show":
-                    for each in service.pending():
-                        told.line(f"pending: {each}")
-                elif name == "close":
-                    await service.close("success")
-                else:
-                    with deadline(seconds or 500.0):
-                        try:
-                            future = await _called(name, training, sampler)
-                        except Exception as error:
-                            told.line(f"{name} raises {type(error).__name__}: {error}")
-                            continue
-                    futures.append(future)
-                    watched.append(asyncio.ensure_future(told.end(len(futures), future)))
-            await asyncio.gather(*watched)
-            await asyncio.sleep(60.0)  # what follows by itself
-            if training is not None:
-                told.line(f"next seq_id {training.queue.next_seq_id}, {service.dialect.seq}")
+        for words in calls.split(" | "):
+            service = client(
+                server, wire=wire, config=config, rng=Even(7), observer=told, base_url=url
+            )
+            async with service:
+                await _life(service, server, told, words, retry, journal)
         told.lines[:] = [line.replace(url, "the server") for line in told.lines]
         if server.effects:
             told.lines.append(f"effects: {', '.join(server.effects)}")
@@ -335,6 +304,85 @@ def transcript(
         logger.removeHandler(told)
     assert told.contradictions == []
     return _shortened(told.lines)
+
+
+async def _life(
+    service: ServiceClient,
+    server: Server,
+    told: Told,
+    words: str,
+    retry: RetryConfig | None,
+    journal: Path | None,
+) -> None:
+    """Do what the words say with one client."""
+    training = sampler = recorder = None
+    server.from_then_on = math.inf
+    if re.search("fb|opt|save|load", words):
+        training = await service.create_lora_training_client_async("m", rank=4)
+    if "sample" in words or "large" in words:
+        sampler = await service.create_sampling_client_async(base_model="m", retry_config=retry)
+    server.from_then_on = asyncio.get_running_loop().time()
+    if journal is not None:
+        recorder = Recorder(service._workspace.server, Journal(journal))
+        try:
+            await _follow(training, recorder)
+        except TinkerError as error:
+            told.line(f"the run cannot go on: {type(error).__name__}: {error}")
+            recorder.journal.close()
+            return
+    futures: list[Any] = []
+    watched: list[asyncio.Task[None]] = []
+    seconds = 500.0
+    for word in _each(words):
+        name, _, value = word.partition(":")
+        if name == "wait":
+            await asyncio.gather(*watched)
+        elif name == "sleep":
+            await asyncio.sleep(float(value))
+        elif name == "cancel":
+            futures[int(value) - 1].cancel()
+        elif name == "within":
+            seconds = float(value)
+        elif name == "show":
+            for each in service.pending():
+                told.line(f"pending: {each}")
+        elif name == "close":
+            await service.close("success")
+        else:
+            with deadline(seconds):
+                try:
+                    future = await _called(name, training, sampler)
+                except Exception as error:
+                    told.line(f"{name} raises {type(error).__name__}: {error}")
+                    continue
+            futures.append(future)
+            watched.append(asyncio.ensure_future(told.end(len(futures), future)))
+    await asyncio.gather(*watched)
+    await asyncio.sleep(60.0)  # what follows by itself
+    if training is not None:
+        told.line(f"next seq_id {training.queue.next_seq_id}, {service.dialect.seq}")
+    if recorder is not None:
+        for seq_id, known in sorted(recorder.journal.state.requests.items()):
+            told.lines.append(
+                f"journal: {known.operation} {seq_id}, request_id {known.request_id}, "
+                f"done {known.done}"
+            )
+        recorder.journal.close()
+
+
+def _each(words: str) -> Iterator[str]:
+    for word in words.split():
+        times, star, name = word.rpartition("*")
+        yield from [name] * (int(times) if star else 1)
+
+
+async def _follow(training: Any, recorder: Recorder) -> None:
+    """Let a journal write the requests of a client down, as a `Run` does."""
+    journal = recorder.journal
+    if journal.state.model is None:
+        journal.note("model", session="S", model="M", number=0, seq=1, step=0)
+    await recorder.read_earlier("M", 500.0)
+    training.queue.record(recorder, journal.state.next_seq_id)
 
 
 async def _called(name: str, training: Any, sampler: Any) -> Any:

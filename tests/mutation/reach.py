@@ -104,11 +104,9 @@ class Reach:
             # What runs when a file is loaded may be noticed by whoever uses the file; so may what
             # runs where coverage does not look.
             found = {test for tests in table.values() for test in tests}
-        if bug.loads:
-            found |= {test for test in self.seconds if _is_named_after(test, bug)}
         found.discard(made)
-        using = self._using(bug) if bug.loads else set()
-        order = self._ordered(using, bug) + self._ordered(found - using, bug)
+        first = self._using(bug) if bug.loads else set()
+        order = self._ordered(first, bug) + self._ordered(found - first, bug)
         if len(order) < FEW:
             # Where a function runs when files are loaded, only programs of tests are seen; a file
             # of constants is reached by who imports it.
@@ -116,15 +114,16 @@ class Reach:
             others = {test for each in tables for tests in each.values() for test in tests}
             more = self._ordered(others - {*order, made}, bug)[: 3 * FEW]
             order = self._ordered({*order, *more}, bug)  # such programs are slow, too
-        first = [made] if made else [*(OF_WHAT_IS_LOADED if bug.loads else ())]
-        return first + sorted((test for test in order if test not in first), key=is_last)
+        before = [made] if made else [*(OF_WHAT_IS_LOADED if bug.loads else ())]
+        return before + sorted((test for test in order if test not in before), key=is_last)
 
     def _using(self, bug: Bug) -> set[str]:
-        """Tests that reach a line with the name that a bug gives another value."""
+        """Tests of a bug's file, and those that reach a line with the name that it changes."""
+        own = {test for test in self.seconds if _is_named_after(test, bug)}
         if not bug.bound:
-            return set()
+            return own
         name = re.compile(rf"\b{bug.bound}\b")
-        return {
+        return own | {
             test
             for path in _core()
             for number, line in enumerate((ROOT / path).read_text().splitlines(), 1)

@@ -100,7 +100,7 @@ class Progress:
         self._timer = None
         if not self._active:
             return
-        if loop.time() - self.moved >= patience:
+        if loop.time() >= self.moved + patience:  # as it is set: a difference is rounded otherwise
             self._give_up(self, patience)
             return
         self._timer = loop.call_at(self.moved + patience, self._look, loop, patience)

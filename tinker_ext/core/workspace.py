@@ -27,6 +27,7 @@ from tinker_ext.errors import (
     APIError,
     ClientClosedError,
     DeadlineExceededError,
+    FeatureMissingError,
     InvalidInputError,
     TinkerError,
 )
@@ -311,7 +312,7 @@ class Workspace:
             return False
         try:
             reply = await self.server.call(api.GET_CLIENT_DYNAMIC_CONFIG, sdk_version=SDK_VERSION)
-        except APIError:
+        except (APIError, FeatureMissingError):
             return False
         return bool(reply.sample_cancel_enabled)
 

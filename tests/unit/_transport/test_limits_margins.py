@@ -73,6 +73,21 @@ def test_an_alarm_before_the_timer_of_cancelled_ones_rings_at_its_own_time():
     run_virtual(scenario())
 
 
+def test_alarms_that_were_closed_ring_again():
+    """M24: the timer that was taken back is not taken for one that is set."""
+
+    async def scenario():
+        loop, alarms, rung = asyncio.get_running_loop(), Alarms(), []
+        alarms.set(loop, 10.0, rung.append, "never").cancel()
+        alarms.close()
+        alarms.close()
+        alarms.set(loop, 20.0, lambda name: rung.append((name, now())), "later")
+        await asyncio.sleep(30.0)
+        assert rung == [("later", 20.0)]
+
+    run_virtual(scenario())
+
+
 def test_closing_alarms_keeps_the_timer_of_who_is_in_line():
     """M24: nobody loses a timeout because another was taken back."""
 

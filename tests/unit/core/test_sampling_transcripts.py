@@ -32,6 +32,11 @@ ENDS = {
         {"asample 1": "swallowed", "r0 1+": "held"},
         {},
     ),
+    "a sooner deadline after a later one": (
+        "within:300 sample sleep:1 within:5 sample sleep:1 within:400 sample sleep:9 close",
+        {"asample 1+": "swallowed"},
+        {},
+    ),
     "nothing moves": ("3*sample", {"asample 1+": "busy"}, {"progress_timeout": 30.0}),
     "a large one is refused": ("large sample", {"asample 1": "busy"}, {}),
     "bytes of the server": ("3*large", {}, {"flags": {"sample_dispatch_bytes_semaphore_size": 9}}),

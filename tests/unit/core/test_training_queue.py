@@ -98,7 +98,11 @@ def test_a_refused_number_with_others_behind_it_is_filled():
     ends, fillers, following = run(scenario)
     assert [isinstance(end, APIStatusError) for end in ends] == [False, True, False, False]
     assert [body["seq_id"] for body in fillers] == [2]
-    assert fillers[0]["forward_input"]["data"][0]["loss_fn_inputs"]["weights"]["data"] == [0.0]
+    (filler,) = fillers[0]["forward_input"]["data"]
+    assert filler["model_input"]["chunks"] == [{"type": "encoded_text", "tokens": [0]}]
+    assert [filler["loss_fn_inputs"][name]["data"] for name in ("target_tokens", "weights")] == [
+        [0], [0.0],
+    ]  # fmt: skip
     assert following == 5
 
 

@@ -159,6 +159,8 @@ def test_sparse_decodes_with_pad_value():
     assert tensor.to_dense() == TensorData.from_numpy(tensor.to_numpy())
     assert pickle.loads(pickle.dumps(tensor)) == tensor
     assert tensor != tensor.to_dense()
+    dense = tensor.to_dense()
+    assert dense.to_dense() is dense
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""Numbers of replies at their margins: what is read, and what is refused with which words.
+
+M13 M14: a reply that does not fit is an error of ours, never a wrong value.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tinker_ext._wire.json_codec import _array, _count, _number, _shape, text
+
+NUMBERS = [
+    ([1, 2], "int64", [1, 2]),
+    ([0, 2**63 - 1], "int64", [0, 2**63 - 1]),
+    ([-(2**63), 1], "int64", [-(2**63), 1]),
+    ([], "int64", []),
+    ([], "float32", []),
+    ([1, 2.5], "float32", [1.0, 2.5]),
+    ([None, 0.5], "float32", [None, 0.5]),
+    ([None, 1], "float32", [None, 1.0]),
+    ([None], "float32", [None]),
+]
+REFUSED = [
+    ([None, "0.5"], "float32", "flat list"),
+    ([None, True], "float32", "flat list"),
+    ([None, 1], "int64", "flat list"),
+    ([1, 2.5], "int64", "flat list"),
+    (["1"], "int64", "flat list"),
+    ([[1], [2]], "int64", "flat list"),
+    ([[1.0], [2.0]], "float32", "flat list"),
+    ([1e39], "float32", "does not fit"),
+    ([0.5, -1e39], "float32", "does not fit"),
+    ([2**63], "int64", "flat list"),
+    ([1, True], "int64", "true or false"),
+    ([0.0, False], "float32", "true or false"),
+    ([2, True], "int64", "true or false"),
+    ({"a": 1}, "int64", "expected a list, got dict"),
+    (None, "float32", "expected a list, got NoneType"),
+]
+
+
+@pytest.mark.parametrize(("values", "dtype", "wanted"), NUMBERS)
+def test_numbers_that_fit(values, dtype, wanted):
+    """Null among floats is not a number; an empty list has the type that was asked for."""
+    found = _array(values, dtype)
+    assert found.dtype == np.dtype(dtype)
+    assert [None if math.isnan(each) else each for each in found.tolist()] == wanted
+
+
+@pytest.mark.parametrize(("values", "dtype", "why"), REFUSED)
+def test_numbers_that_do_not_fit(values, dtype, why):
+    """Text, nesting, true and false, and what the type cannot hold."""
+    with pytest.raises(ValueError, match=why):
+        _array(values, dtype)
+
+
+@pytest.mark.parametrize("value", [None, [], [0], [2, 3]])
+def test_shapes(value):
+    """Whole numbers from 0 on."""
+    assert _shape(value) == value
+
+
+@pytest.mark.parametrize("value", [[-1], [1, -1], [1.0], [True], ["1"], 3, "3", [None]])
+def test_what_is_not_a_shape(value):
+    """M13: nothing else."""
+    with pytest.raises(ValueError, match="expected a shape"):
+        _shape(value)
+
+
+def test_single_values():
+    """A number may be null, a count may not; neither is a truth value."""
+    assert math.isnan(_number(None))
+    assert (_number(0), _number(2.5), _count(0), _count(7), text("")) == (0, 2.5, 0, 7, "")
+    for value in (True, "1", [1]):
+        with pytest.raises(ValueError, match="expected a number"):
+            _number(value)
+    for value in (True, -1, 1.0, None, "1"):
+        with pytest.raises(ValueError, match="expected a count"):
+            _count(value)
+    for value in (None, 1, b"x"):
+        with pytest.raises(ValueError, match="expected a string"):
+            text(value)

@@ -1,0 +1,154 @@
+"""Lines of samples and the watch over their progress, at their margins.
+
+M22 M23: who may have the next turn, what is left of a line when its samples are given up, and when
+a group of samples counts as stuck.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from in_process import client, run
+from stub_server import StubServer
+from virtual_clock import run_virtual
+
+from tinker_ext import RetryConfig, SamplingParams
+from tinker_ext.core.sample_pool import Progress, RoundRobin, Sample, Source
+from tinker_ext.errors import ClientClosedError
+
+PARAMS = SamplingParams(max_tokens=1)
+
+
+def samples(queue, source, count):
+    made = [Sample(source, f"{source.key}{n}", 1, PARAMS, None, 0.0, 0.0) for n in range(count)]
+    for each in made:
+        queue.push(each)
+    return made
+
+
+def give_up(queue, given):
+    for each in given:
+        each.result.cancel()
+        queue.gave_up(each)
+
+
+def test_a_resting_client_whose_line_is_given_up_has_no_turn():
+    """M23: its last sample in flight ends, and the others are served."""
+    queue = RoundRobin()
+    few = Source("a", {}, None, RetryConfig(max_connections=1))
+    other = Source("b", {}, None)
+    line = samples(queue, few, 80)
+    assert queue.pop() is line[0]
+    assert queue.pop() is None  # the client has as many in flight as it allows itself
+    give_up(queue, line[1:])
+    assert queue.count < 20
+    queue.ended(few)
+    samples(queue, other, 2)
+    assert [queue.pop().prompt for _ in range(2)] == ["b0", "b1"]
+    samples(queue, few, 1)
+    assert queue.pop().prompt == "a0"
+    assert queue.pop() is None
+    assert queue.count == 0
+
+
+def test_a_line_is_let_go_when_most_of_it_is_given_up():
+    """M23: few of them, or fewer than half, stay until their turn; whoever is left keeps it."""
+    queue, source = RoundRobin(), Source("a", {}, None)
+    line = samples(queue, source, 200)
+    give_up(queue, line[:100])
+    assert queue.count == 200
+    give_up(queue, line[100:101])
+    assert queue.count == 99
+    assert [each.prompt for each in queue] == [each.prompt for each in line[101:]]
+    give_up(queue, line[101:165])
+    assert queue.count == 99  # 64 are few
+    give_up(queue, line[165:166])
+    assert queue.count == 34
+    assert queue.pop() is line[166]
+    give_up(queue, line[167:199])
+    assert queue.pop() is line[199]
+    assert (queue.pop(), queue.count) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("moves", "ends"),
+    [
+        ([], 10.0),  # nothing moved since the first one began
+        ([4.0], 14.0),
+        ([4.0, 13.9], 23.9),
+        ([9.999], 19.999),
+    ],
+)
+def test_a_group_is_stuck_so_long_after_its_last_movement(moves, ends):
+    """M22: not sooner, and once."""
+
+    async def scenario():
+        loop, told = asyncio.get_running_loop(), []
+        progress = Progress(10.0, lambda *found: told.append((*found, round(loop.time(), 3))))
+        progress.began(loop)
+        progress.began(loop)
+        progress.ended()
+        for moment in moves:
+            await asyncio.sleep(moment - loop.time())
+            progress.moved = loop.time()
+        await asyncio.sleep(100.0)
+        assert told == [(progress, 10.0, ends)]
+
+    run_virtual(scenario())
+
+
+def test_a_group_that_has_ended_is_not_stuck_and_the_next_begins_anew():
+    """M22: the clock runs from the first sample of each group; a closed one says nothing."""
+
+    async def scenario():
+        loop, told = asyncio.get_running_loop(), []
+        progress = Progress(10.0, lambda *_: told.append(loop.time()))
+        progress.began(loop)
+        await asyncio.sleep(3.0)
+        progress.ended()
+        await asyncio.sleep(50.0)
+        assert told == []
+        progress.began(loop)
+        await asyncio.sleep(9.0)
+        assert told == []
+        await asyncio.sleep(2.0)
+        assert told == [63.0]
+        progress.began(loop)
+        progress.close()
+        progress.close()
+        patient = Progress(None, lambda *_: told.append("never"))
+        patient.began(loop)
+        await asyncio.sleep(500.0)
+        assert told == [63.0]
+
+    run_virtual(scenario())
+
+
+def test_a_pool_that_is_closed_takes_nothing():
+    """M21: also what comes a moment after the client has looked whether it is open."""
+
+    async def scenario():
+        async with client(StubServer()) as service:
+            await service.create_sampling_client_async(base_model="m")
+            pool = service._workspace.samples
+            pool.close(ClientClosedError("over"))
+            with pytest.raises(ClientClosedError, match="over"):
+                pool.submit(Sample(Source("a", {}, None), "x", 1, PARAMS, None, 0.0, 9.0))
+            assert pool.queued == 0
+
+    run(scenario)
+
+
+def test_a_client_has_room_below_its_limit_only():
+    """M23: a client that sets none always has."""
+    assert [_full(most, held) for most, held in ((2, 1), (2, 2), (2, 3), (None, 9))] == [
+        False, True, True, False,
+    ]  # fmt: skip
+    assert not Source("a", {}, None).full
+
+
+def _full(most, held):
+    source = Source("a", {}, None, RetryConfig(max_connections=most))
+    source.in_flight = held
+    return source.full

@@ -1,0 +1,70 @@
+"""Requests of a run under faults and over a crash: what is sent, written down, and sent again.
+
+M20 F20: see `tests/transcripts.py`; the transcripts are in `tests/data/transcripts`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from in_process import adam, client, run
+from stub_server import StubServer
+from transcripts import check, transcript
+
+from tinker_ext.journal import Journal, JournalError
+from tinker_ext.journal.recorder import Recorder
+
+RULES = ("dedupe", "strict", "ignore", "late", "dedupe?", "ignore?")
+CRASHES = {
+    "before its results are there": ("fb2 opt sleep:1 close | fb2 opt save", {"r1 1": "held"}),
+    "while an answer is missing": (
+        "fb2 opt sleep:1 close | fb2 opt save",
+        {"forward_backward 2": "held"},
+    ),
+    "after a refusal": ("fb2 opt wait close | fb2 opt", {"forward_backward 2": "refused"}),
+    "after a lost answer": (
+        "opt opt wait close | opt opt opt",
+        {"optim_step 1-2": "lost", "forward 1-2": "lost"},
+    ),
+    "after a step that failed": ("load opt wait close | load opt", {"load_weights 1": "fails"}),
+}
+
+
+@pytest.mark.parametrize("name", CRASHES)
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.filterwarnings("ignore:load_state")
+def test_a_run_that_goes_on(rule, name, tmp_path):
+    """Every request, pause and word, and what the journal has of it, is as it is on file."""
+    calls, plan = CRASHES[name]
+    found = transcript(rule, calls, plan, journal=tmp_path / "j")
+    check("journal", f"{rule}, {name}", found)
+
+
+def test_nothing_leaves_after_a_request_that_could_not_be_written_down(tmp_path, monkeypatch):
+    """M20: a full disk ends the queue; the journal could not tell a later process what happened."""
+
+    async def scenario():
+        stub = StubServer(config={"seq_ids": "dedupe"})
+        async with client(stub, wire="json") as service:
+            training = await service.create_lora_training_client_async("m", rank=4)
+            journal = Journal(tmp_path / "j")
+            journal.note("model", session="S", model="M", number=0, seq=1, step=0)
+            training.queue.record(Recorder(service._workspace.server, journal), 1)
+            await (await training.optim_step_async(adam()))
+            leaving, refusals = journal.leaving, [JournalError("no space left")]
+
+            def full(*arguments, **named):
+                if refusals:
+                    raise refusals.pop()
+                return leaving(*arguments, **named)
+
+            monkeypatch.setattr(journal, "leaving", full)
+            futures = [await training.optim_step_async(adam()) for _ in range(3)]
+            ends = await asyncio.gather(*futures, return_exceptions=True)
+            journal.close()
+            return ends, stub.counts["optim_step"]
+
+    ends, sent = run(scenario)
+    assert [type(end) for end in ends] == [JournalError] * 3
+    assert sent == 1
