@@ -64,15 +64,7 @@ async def send_foreign(
         ReplyTooLargeError: The answer is too large, also after unpacking.
         ExchangeTimeoutError: Not finished in time.
     """
-    timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout)
-    pairs = [line.partition(": ") for line in headers.split("\r\n") if line]
-    request = httpx.Request(
-        call.method,
-        _parsed(url),
-        headers=[(name, value) for name, _, value in pairs],
-        content=None if call.content is None else bytes(call.content),
-        extensions={"timeout": timeouts},
-    )
+    request = _request(call, _parsed(url), headers, timeout)
     response: httpx.Response | None = None
     try:
         async with asyncio.timeout(timeout):
@@ -104,6 +96,27 @@ async def send_foreign(
         key = name.lower()
         names[key] = f"{names[key]}, {value}" if key in names else value
     return response.status_code, names, body
+
+
+def _request(call: Call, url: httpx.URL, headers: str, timeout: float) -> httpx.Request:
+    """What `httpx.Request(content=…)` gives, in half the time: it looks for each header twice."""
+    content = b"" if call.content is None else bytes(call.content)
+    lines = [(b"Host", url.netloc)]
+    for line in headers.encode("latin-1").split(b"\r\n"):
+        if line:
+            name, _, value = line.partition(b": ")
+            lines.append((name, value))
+    if content or call.method in ("POST", "PUT", "PATCH"):
+        lines.append((b"Content-Length", b"%d" % len(content)))
+    request = httpx.Request(
+        call.method,
+        url,
+        headers=lines,
+        stream=httpx.ByteStream(content),
+        extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), timeout)},
+    )
+    request.read()
+    return request
 
 
 async def _read(response: httpx.Response, limit: int, *, head_only: bool) -> bytes:
