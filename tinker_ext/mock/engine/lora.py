@@ -7,6 +7,7 @@ views of one flat vector, which is what the optimizer works on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 import attrs
@@ -54,15 +55,19 @@ class LoraParameters:
         self.spec = spec
         self.scale = ALPHA / spec.rank
         self.layers = [name for name in linear_shapes(base.config) if spec.trains(name)]
-        self._shapes: dict[str, tuple[int, ...]] = {}
+        shapes: dict[str, tuple[int, ...]] = {}
         for name in self.layers:
             inputs, outputs = linear_shapes(base.config)[name]
-            self._shapes[name + ".lora_A"] = (inputs, spec.rank)
-            self._shapes[name + ".lora_B"] = (spec.rank, outputs)
+            shapes[name + ".lora_A"] = (inputs, spec.rank)
+            shapes[name + ".lora_B"] = (spec.rank, outputs)
             if name == UNEMBED:
                 blocks, columns = base.config.vocab_blocks
-                self._shapes[name + ".lora_B"] = (blocks, spec.rank, columns)
-        size = sum(int(np.prod(shape)) for shape in self._shapes.values())
+                shapes[name + ".lora_B"] = (blocks, spec.rank, columns)
+        self._places: dict[str, tuple[slice, tuple[int, ...]]] = {}
+        size = 0
+        for name, shape in shapes.items():
+            self._places[name] = slice(size, size + math.prod(shape)), shape
+            size += math.prod(shape)
         self.values = np.zeros(size, dtype=base.embedding.dtype)
         views = self.views(self.values)
         for name in self.layers:
@@ -72,12 +77,7 @@ class LoraParameters:
 
     def views(self, vector: Array) -> dict[str, Array]:
         """A vector as long as ``values``, cut into named matrices that share its memory."""
-        views, start = {}, 0
-        for name, shape in self._shapes.items():
-            stop = start + int(np.prod(shape))
-            views[name] = vector[start:stop].reshape(shape)
-            start = stop
-        return views
+        return {name: vector[part].reshape(shape) for name, (part, shape) in self._places.items()}
 
     def merged(self) -> dict[str, Array]:
         """Weights of the adapted model by layer; layers not trained are the base's own."""
