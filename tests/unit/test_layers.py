@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tinker_api.operations import OPERATIONS
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +37,14 @@ LEAVES |= {
     "_statuses",
     "displays",
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def trees_let_go() -> Iterator[None]:
+    """Half a million nodes, which every garbage collection of later tests would walk through."""
+    yield
+    parsed.cache_clear()
+    nodes.cache_clear()
 
 
 @functools.cache
