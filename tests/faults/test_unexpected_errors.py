@@ -85,10 +85,12 @@ def breaks():
 def scenario_of(breaks, tmp_path_factory):
     """The quickest scenario that enters each block.
 
-    `nox -s mutation` keeps what was found in a file: it asks once for each bug, and playing all
-    scenarios takes longer than the rest.
+    Playing all scenarios takes longer than the rest, so what was found is kept in a file: for the
+    other workers of this run, and by `nox -s mutation`, which asks once for each bug.
     """
     place = os.environ.get("MUTATION_ENTERED")
+    if place is None and "PYTEST_XDIST_WORKER" in os.environ:
+        place = str(tmp_path_factory.getbasetemp().parent / "entered.json")
     made_of = [sorted(SCENARIOS), sorted(map(attrs.astuple, breaks.blocks))]
     if place and os.path.exists(place):
         kept = json.loads(Path(place).read_text())
