@@ -26,8 +26,9 @@ from scripted import fresh_url, lost
 from stub_server import StubServer
 
 from tinker_ext import Config, ModelInput, RetryConfig, SamplingParams, ServiceClient
+from tinker_ext.clients.models import _obstacle
 from tinker_ext.errors import TinkerError
-from tinker_ext.journal import Journal
+from tinker_ext.journal import Journal, JournalError
 from tinker_ext.journal.recorder import Recorder
 from tinker_ext.telemetry import Event, OperationFinished, QueueStateSeen, RetryScheduled
 
@@ -53,6 +54,7 @@ ANSWERS: dict[str, Any] = {
     "no such future": (404, {"detail": "no such future"}),
     "conflict": (409, {"detail": "conflict"}),
     "expired": (410, {"detail": "expired"}),
+    "unread": (415, {"detail": "what is this?"}),
     "busy": (429, {"detail": "busy"}),
     "busy for 3 s": (429, {"detail": "busy"}, {"retry-after": "3"}),
     "busy for 400 s": (429, {"detail": "busy"}, {"retry-after": "400"}),
@@ -381,6 +383,9 @@ async def _follow(training: Any, recorder: Recorder) -> None:
     journal = recorder.journal
     if journal.state.model is None:
         journal.note("model", session="S", model="M", number=0, seq=1, step=0)
+    assert training.queue.server.dialect is not None
+    if obstacle := _obstacle(journal, training.queue.server.dialect):
+        raise JournalError(f"It goes back to a checkpoint: {obstacle}.")
     await recorder.read_earlier("M", 500.0)
     training.queue.record(recorder, journal.state.next_seq_id)
 

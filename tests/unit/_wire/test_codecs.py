@@ -324,6 +324,17 @@ def test_bfloat16_and_int32_are_widened():
     assert output["i"].dtype == "int64"
 
 
+def test_rows_without_columns_are_read():
+    """M27: a trailing shape of nothing is one."""
+    message = pb.ForwardBackwardOutput(loss_fn_output_type="x")
+    record = message.loss_fn_outputs.add(num_datums=1)
+    record.fields["none"].offsets = np.array([0, 0], "<i8").tobytes()
+    record.fields["none"].dtype = pb.DTYPE_FLOAT32
+    record.fields["none"].trailing_shape.append(0)
+    (output,) = proto_codec.decode_forward(message.SerializeToString()).loss_fn_outputs
+    assert output["none"].tolist() == []
+
+
 @pytest.mark.parametrize(
     "change",
     [

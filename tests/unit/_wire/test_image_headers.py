@@ -22,6 +22,8 @@ def test_a_png_needs_its_first_24_bytes():
     assert len(whole) == 24
     assert pixel_size(whole) == (480, 640)
     assert pixel_size(whole[:23]) is None
+    large = whole[:16] + struct.pack(">II", 0x01020304, 0x05060708)
+    assert pixel_size(large) == (0x05060708, 0x01020304)
     assert pixel_size(whole.replace(b"IHDR", b"IDAT")) is None
     assert pixel_size(b"\x88" + whole[1:]) is None
 

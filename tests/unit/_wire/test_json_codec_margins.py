@@ -8,9 +8,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import orjson
 import pytest
 
-from tinker_ext._wire.json_codec import _array, _count, _number, _shape, text
+from tinker_ext import ModelInput, SamplingParams
+from tinker_ext._wire.json_codec import (
+    SampleOptions,
+    _array,
+    _count,
+    _number,
+    _shape,
+    sample_body,
+    text,
+)
 
 NUMBERS = [
     ([1, 2], "int64", [1, 2]),
@@ -83,3 +93,32 @@ def test_single_values():
     for value in (None, 1, b"x"):
         with pytest.raises(ValueError, match="expected a string"):
             text(value)
+
+
+@pytest.mark.parametrize(
+    ("options", "sent"),
+    [
+        ({}, {}),
+        ({"prompt_logprobs": True}, {"prompt_logprobs": True}),
+        ({"prompt_logprobs": False}, {"prompt_logprobs": False}),
+        ({"topk_prompt_logprobs": 1}, {"topk_prompt_logprobs": 1}),
+        ({"prompt_logprobs_last_n": 2}, {"prompt_logprobs_last_n": 2}),
+        ({"record_stability_info": True}, {"record_stability_info": True}),
+    ],
+)
+def test_only_the_wishes_of_a_caller_are_sent(options, sent):
+    """F45: servers of the first era refuse fields that they do not know."""
+    body = orjson.loads(
+        sample_body(
+            {"base_model": "m"},
+            7,
+            ModelInput.from_ints([1, 2]),
+            3,
+            SamplingParams(max_tokens=4),
+            SampleOptions(**options),
+        )
+    )
+    usual = {"num_samples": 3, "seq_id": 7, "base_model": "m", "type": "sample"}
+    usual["prompt"] = {"chunks": [{"type": "encoded_text", "tokens": [1, 2]}]}
+    usual["sampling_params"] = body["sampling_params"]
+    assert body == usual | sent

@@ -92,6 +92,21 @@ def test_the_end_takes_little_more_than_a_second(opened, monkeypatch):
     assert loop.waited == pytest.approx([1.2, 0.7, 0.2, 0.0])
 
 
+def test_a_forgotten_client_is_kept_until_it_has_ended(opened):
+    """M21: the end of the program waits for it, and not for those that have ended."""
+    closing = LightFuture()
+    runtime = SimpleNamespace(submit=lambda _: closing)
+    client = SimpleNamespace(runtime=runtime, end=lambda _: None, retire_unused=lambda: False)
+    endings.abandon(client)
+    assert endings._abandoned == {closing}
+    closing.settle(None)
+    assert endings._abandoned == set()
+    client.retire_unused = lambda: True  # it was never used
+    runtime.submit = None
+    endings.abandon(client)
+    assert endings._abandoned == set()
+
+
 @pytest.mark.parametrize(
     ("error", "status", "detail"),
     [

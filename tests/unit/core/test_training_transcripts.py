@@ -25,6 +25,17 @@ EVERYWHERE = [
 ]
 POLLED = ("pending", "paused", "try again", "announced", "failed", "failed as SkyRL")
 POSTS = [name for name in ANSWERS if name not in POLLED]
+MODERN = {"sample_use_retrieve_futures": False}
+WIRES = [
+    {"protobuf 1-9": "unread"},
+    {"protobuf 1-9": "broken"},
+    {"protobuf 1-2": "broken"},
+    {"protobuf 1-9": "gateway"},
+    {"protobuf 1-9": "lost"},
+    {"protobuf 1-9": "unread", "forward_backward 1-9": "unread"},
+    {"protobuf 1-9": "refused", "forward_backward 1-9": "bad"},
+    {"protobuf 1-9": "broken", "forward_backward 1-2": "broken"},
+]
 UNREAD = ["broken", "page", "gateway", "garbage", "conflict"]
 POLLS = [name for name in ANSWERS if name not in ("refused", "bad")]
 ENDS = [
@@ -36,6 +47,8 @@ ENDS = [
     ("within:20 fb3 opt wait opt", {"forward_backward 2": "swallowed"}),
     ("within:20 fb3 opt wait opt", {"r2 1+": "paused"}),
     ("within:100 opt wait", {"r1 1+": "held"}),
+    ("within:9 fb2 wait", {"r2 1+": "paused"}),
+    ("fb2 wait fb2 wait fb2", {"forward_backward 2": "refused", "forward_backward 4": "fails"}),
 ]
 
 
@@ -76,3 +89,11 @@ def test_calls_that_end_early(rule, calls, plan):
     """As above, for deadlines, cancelled calls and closed clients."""
     flags = SORTS if rule == "order" else {}
     check("training-ends", name(rule, calls, plan), transcript(rule, calls, plan, flags))
+
+
+@pytest.mark.parametrize("plan", WIRES, ids=name)
+@pytest.mark.parametrize("rule", ["dedupe", "ignore", "dedupe?"])
+def test_bodies_that_a_server_does_not_read(rule, plan):
+    """As above, for a server that may speak protobuf, JSON, both or neither."""
+    found = transcript(rule, "fb wait fb2", plan, MODERN, wire="auto")
+    check("training-wires", name(rule, plan), found)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 import time
 
 import pytest
@@ -66,6 +67,21 @@ def test_every_step_arrives_with_its_numbers(tmp_path):
         "tokens/train": 4.0,
     }
     assert (kept.flushed, kept.closed) == (2, 1)
+
+
+def test_one_thread_passes_steps_on_and_none_where_nobody_listens(tmp_path):
+    """M34: however many lines are written."""
+
+    def threads():
+        return sum(each.name == "tinker-ext-loggers" for each in threading.enumerate())
+
+    before = threads()
+    log = log_to(tmp_path / "run", Kept())
+    for number in range(3):
+        step(log, number)
+    assert threads() == before + 1
+    log.close()
+    assert threads() == before
 
 
 def test_steps_are_passed_on_while_the_run_goes_on(tmp_path):
