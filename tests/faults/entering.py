@@ -14,7 +14,7 @@ import threading
 import zlib
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,7 +25,7 @@ import pytest
 import zstandard
 from in_process import MODEL, InlineRuntime, adam, client, datum, run, server
 from simulation.conduct import conduct
-from sockets.loopback import reply, serving
+from sockets.loopback import ThreadedServer, reply, serving
 
 import tinker_ext
 from tinker_ext import (
@@ -137,11 +137,7 @@ def _download(tmp_path: Path) -> None:
             self.end_headers()
             self.wfile.write(data)
 
-    class Shop(ThreadingHTTPServer):
-        def handle_error(self, *_: Any) -> None:
-            """Say nothing: clients are cut off here on purpose."""
-
-    with Shop(("127.0.0.1", 0), Archive) as archive:
+    with ThreadedServer(Archive) as archive:
         threading.Thread(target=archive.serve_forever, args=(0.01,), daemon=True).start()
         try:
             url = f"http://127.0.0.1:{archive.server_address[1]}/a"

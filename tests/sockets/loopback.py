@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from http.server import ThreadingHTTPServer
+from typing import Any
 
 import attrs
+
+
+class ThreadedServer(ThreadingHTTPServer):
+    """A server of handlers in threads, on a free port; it is silent about clients that hang up."""
+
+    def __init__(self, handler: Any) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 @attrs.define

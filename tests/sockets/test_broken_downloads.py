@@ -7,10 +7,11 @@ import hashlib
 import json
 import random
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import httpx
 import pytest
+from sockets.loopback import ThreadedServer
 
 from tinker_ext.downloads import FetchLimits, fetch
 from tinker_ext.downloads.fetch import Part, _Download, _Interrupted
@@ -78,20 +79,16 @@ class Store(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-class Shop(ThreadingHTTPServer):
-    daemon_threads = True
+class Shop(ThreadedServer):
     block_on_close = False
 
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Store)
+        super().__init__(Store)
         self.data, self.etag, self.modified, self.headers = ONE, '"one"', None, {}
         self.cut, self.drip, self.careless, self.requests = None, False, False, []
         self.before = lambda shop: None
         self.over = threading.Event()
         self.url = f"http://127.0.0.1:{self.server_port}/w"
-
-    def handle_error(self, request, client_address):
-        pass
 
 
 @pytest.fixture

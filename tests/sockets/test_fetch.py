@@ -3,9 +3,10 @@
 import hashlib
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
+from sockets.loopback import ThreadedServer
 
 from tinker_ext.downloads import FetchLimits, fetch
 from tinker_ext.errors import DownloadError
@@ -69,7 +70,7 @@ class Archive(BaseHTTPRequestHandler):
 @pytest.fixture
 def shelf():
     Archive.cuts, Archive.requests = 0, []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Archive)
+    server = ThreadedServer(Archive)
     server.etag = '"v1"'
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
