@@ -20,7 +20,8 @@ import orjson
 
 from tinker_ext import AdamParams, Datum, ModelInput, SampleLog, SampleResponse, ServiceClient
 from tinker_ext.mock import Server, Settings
-from tinker_ext.observe.run_log import RunLogObserver, Waits
+from tinker_ext.observe.index import LogIndex
+from tinker_ext.observe.run_log import INDEXED_BYTES, RunLogObserver, Waits
 from tinker_ext.types import SampledSequence
 
 MODEL = "tinker-ext/tiny"
@@ -132,14 +133,21 @@ def write_log(path: Path, lines: int = LINES) -> None:
 
 
 def opening() -> dict[str, dict[str, float]]:
-    """What one waits for after `tinker-ext ui`, on a million lines: the first time, and again.
+    """What one waits for after `tinker-ext ui`, on a million lines.
 
     Seconds by the clock and of CPU from the start of the command until the run is shown by the end
-    of its log, and until it is shown whole, with its curve; and the megabytes that took.
+    of its log, and until it is shown whole, with its curve; and the megabytes that took. First with
+    the index as a run that was killed leaves it, and then without one.
     """
     with tempfile.TemporaryDirectory() as folder:
-        write_log(Path(folder) / "metrics.jsonl")
-        return {name: _open(folder) for name in ("first", "index")}
+        path = Path(folder) / "metrics.jsonl"
+        write_log(path)
+        kept = LogIndex(path)
+        while kept.advance(INDEXED_BYTES):  # as the run does, all along; saves it every few MB
+            pass
+        found = {"index": _open(folder)}
+        path.with_name("metrics.jsonl.index").unlink()
+        return found | {"alone": _open(folder)}
 
 
 def _open(folder: str) -> dict[str, float]:

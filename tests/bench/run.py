@@ -230,7 +230,7 @@ def recording(field: Contest, plan: Plan) -> Iterator[Row]:
     took = bench_recording.recording_samples(plan.rounds)
     yield Row("recording 16 samples of 256 tokens", "ms", {OURS: took}, 10, 1, absolute=True)
     found = bench_recording.opening()
-    for name, words in (("first", "for the first time"), ("index", "with its index")):
+    for name, words in (("index", "as their run leaves them"), ("alone", "without an index")):
         for when in ("shown", "whole"):
             for figure, kind in (("s", "clock"), ("cpu_s", "CPU")):
                 took = found[name][f"{when}_{figure}"]

@@ -8,7 +8,7 @@ import sys
 
 import httpx
 import pytest
-from unit.ui.test_index import line, step
+from unit.ui.test_shown import line, step
 
 
 def test_ctrl_c_ends_the_command_with_zero(tmp_path):
@@ -62,7 +62,7 @@ def test_many_lines_need_less_than_200_mb(tmp_path):
     # Not ru_maxrss: that keeps what the parent had at the fork.
     script = (
         "import re, sys; from pathlib import Path\n"
-        "from tinker_ext.ui.index import LogIndex\n"
+        "from tinker_ext.observe.index import LogIndex\n"
         "log = LogIndex(Path(sys.argv[1])); log.advance(); log.save()\n"
         "most = re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]\n"
         "print(int(most) / 1024, log.lines)"

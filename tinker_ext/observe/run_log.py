@@ -17,6 +17,7 @@ import attrs
 from tinker_ext import forks
 from tinker_ext._transport.messages import Lane
 from tinker_ext._version import __version__
+from tinker_ext.observe.index import BEHIND, SAVE_BYTES, LogIndex
 from tinker_ext.runlog import KINDS, VERSION, Ledger, RunLog, Tokens, last_steps
 from tinker_ext.telemetry import (
     Event,
@@ -43,6 +44,11 @@ SAME_SECONDS = 5.0
 TIME_SECONDS = 10.0
 """How often calls are looked at; how often they are written with news, and without; how often the
 time is."""
+
+INDEXED_CALLS = 64
+INDEXED_BYTES = 1 << 20
+"""After how many calls the index beside the log is brought up to date, and what is read for it at
+most: at most a few milliseconds, so that a page opens a log of any length at once."""
 
 REFUSALS = ("402", "429")
 
@@ -234,6 +240,7 @@ class RunLogObserver:
         self._waits = Waits(run_log, runtime, live, ledger.totals)
         self._lock = forks.lock()
         self._steps = last_steps(run_log.path)
+        self._index = LogIndex(run_log.path)
         self._models: dict[str, _Model] = {}
         self._states: dict[str, str] = {}
         # Called for every request, so without asking for one type after the other.
@@ -267,6 +274,10 @@ class RunLogObserver:
         self._waits.flush()
         seconds, totals = round(event.seconds, 6), self._ledger.totals()
         self._write("session_end", event, "status", seconds=seconds, totals=totals)
+        with self._lock:
+            self._index.advance(BEHIND)
+            if self._index.offset > SAVE_BYTES:
+                self._index.save()
 
     def _started(self, event: OperationStarted) -> None:
         if event.operation != "asample":
@@ -289,6 +300,9 @@ class RunLogObserver:
     def _finished(self, event: OperationFinished) -> None:
         self._states.pop(event.request_id or "", None)
         self._waits.finished(event)
+        if event.number % INDEXED_CALLS == 0:
+            with self._lock:
+                self._index.advance(INDEXED_BYTES)
         # In this order: the page passes over calls without trouble by the ends of their lines.
         self._log.write(
             "operation",

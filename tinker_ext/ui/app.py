@@ -25,8 +25,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from tinker_ext.observe.index import readable
 from tinker_ext.ui.folder import Folder
-from tinker_ext.ui.index import LogIndex, readable
+from tinker_ext.ui.shown import Shown
 
 log = logging.getLogger("tinker_ext")
 
@@ -200,7 +201,7 @@ def make(folder: Path, token: str, hosts: tuple[str, ...] = LOOPBACK, name: str 
     return Starlette(routes=[Route("/{path:path}", answer, methods=["GET"])], lifespan=lifespan)
 
 
-def _row(name: str, shown: LogIndex, now: float) -> orjson.Fragment:
+def _row(name: str, shown: Shown, now: float) -> orjson.Fragment:
     try:
         return orjson.Fragment(orjson.dumps(shown.summary(now) | {"id": name}))
     except Exception as error:  # one odd log must not take the others away

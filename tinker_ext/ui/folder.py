@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from tinker_ext.ui.index import LogIndex, opened, readable
+from tinker_ext.observe.index import opened, readable
 from tinker_ext.ui.samples import SampleIndex
+from tinker_ext.ui.shown import Shown
 
 MOST_LOGS = 2000
 MOST_DEPTH = 5
@@ -29,7 +30,7 @@ class Folder:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self.logs: dict[str, LogIndex] = {}
+        self.logs: dict[str, Shown] = {}
         self.samples: dict[str, SampleIndex] = {}
         self._looked = float("-inf")
 
@@ -43,7 +44,7 @@ class Folder:
                     name = self._name(path)
                     while name in self.logs:  # of a folder in this one that is called the same
                         name += f"/{readable(path.name)}"
-                    self.logs[name], self.samples[name] = LogIndex(path), SampleIndex(path.parent)
+                    self.logs[name], self.samples[name] = Shown(path), SampleIndex(path.parent)
             # A search that takes long is made less often.
             self._looked = now + 10 * (time.monotonic() - now)
         changed, budget = [], SLICE

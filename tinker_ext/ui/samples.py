@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tinker_ext.observe.index import ODD, opened, parse, typed
 from tinker_ext.observe.sample_log import NAMES
-from tinker_ext.ui.index import ODD, opened, parse, typed
 
 MOST_TEXT = 20_000
 MOST_TOKENS = 4_000

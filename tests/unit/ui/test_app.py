@@ -15,9 +15,9 @@ import pytest
 from tinker_ext.ui import app
 from tinker_ext.ui.app import LOOPBACK, make
 from tinker_ext.ui.folder import Folder
-from tinker_ext.ui.index import LogIndex
+from tinker_ext.ui.shown import Shown
 
-from .test_index import DEEP, line, step, write
+from .test_shown import DEEP, line, step, write
 
 TOKEN = "a-token"
 
@@ -174,7 +174,7 @@ def test_one_run_that_cannot_be_shown_takes_no_other_away(folder, monkeypatch, o
     """Bad input: whatever its log holds, the row says so and the other rows are there."""
     (folder / "odd").mkdir()
     write(folder / "odd" / "metrics.jsonl", line("session_start", version=1))
-    plain = LogIndex.summary
+    plain = Shown.summary
 
     def summary(self, now):
         if self.path.parent.name != "odd":
@@ -183,7 +183,7 @@ def test_one_run_that_cannot_be_shown_takes_no_other_away(folder, monkeypatch, o
             raise odd
         return {"totals": odd}
 
-    monkeypatch.setattr(LogIndex, "summary", summary)
+    monkeypatch.setattr(Shown, "summary", summary)
     (reply,) = ask(folder, ("GET", "/api/runs"))
     rows = {row["id"]: row for row in reply.json()["runs"]}
     assert rows["one"]["step"] == 49
@@ -201,7 +201,7 @@ def test_names_that_are_not_utf8_are_shown_and_can_be_asked_for(folder):
         runs, one = ask(place, ("GET", "/api/runs"), ("GET", f"/api/run?{urlencode({'id': run})}"))
         assert run in [row["id"] for row in runs.json()["runs"]]
         assert one.json()["step"] == 3
-    gone = LogIndex(bad / "gone\udce9.jsonl")
+    gone = Shown(bad / "gone\udce9.jsonl")
     gone.advance()
     assert b"gone\\\\xe9.jsonl cannot be read" in orjson.dumps(gone.details(0.0))
 

@@ -1,4 +1,4 @@
-"""The index of a run log: what it reads, how it goes on, and logs that are not what they seem."""
+"""A run log on the page: what is read of it, how it goes on, and odd and hostile logs."""
 
 import json
 import math
@@ -12,10 +12,11 @@ import pytest
 from in_process import MODEL, adam, client, datum, run, server
 
 from tinker_ext.mock.settings import Pause
-from tinker_ext.ui import index
+from tinker_ext.observe import index
+from tinker_ext.observe.index import HEAD, MOST_COLUMNS, MOST_MINUTES
 from tinker_ext.ui.folder import Folder
-from tinker_ext.ui.index import HEAD, MOST_COLUMNS, MOST_MINUTES, LogIndex
 from tinker_ext.ui.samples import SampleIndex
+from tinker_ext.ui.shown import Shown
 
 DEEP = json.loads("[" * 400 + "]" * 400)
 
@@ -52,7 +53,7 @@ def path(tmp_path):
 
 
 def read(path):
-    log = LogIndex(path)
+    log = Shown(path)
     log.advance()
     return log
 
@@ -198,7 +199,7 @@ def test_an_index_beside_the_log_saves_reading_it_again(path):
     write(path, *(step(n, loss=None if n == 2 else n, kl=n) for n in range(1, 6)))
     first = read(path)
     first.save()
-    again = LogIndex(path)
+    again = Shown(path)
     assert again.offset == path.stat().st_size
     assert again.step == 5
     args = ("kl", "step", -math.inf, math.inf, 10)
@@ -345,7 +346,7 @@ def test_a_finished_log_is_read_to_its_end_slice_by_slice(path, torn):
     write(path, *(step(number) for number in range(1, 2000)), line("session_end", status="success"))
     whole = path.stat().st_size
     path.write_text(path.read_text() + torn)
-    log = LogIndex(path)
+    log = Shown(path)
     while log.advance(whole - index.CHUNK // 2):
         pass
     assert (log.offset, log.step, log.ended) == (whole, 1999, "success")
@@ -513,7 +514,7 @@ def test_a_pipe_in_the_folder_is_not_waited_for(tmp_path):
 def test_a_file_swapped_for_a_pipe_is_not_waited_for(path, name, monkeypatch):
     """M50: also when it was a regular file at the last look."""
     place = write(path.with_name(name), step(1))
-    status, log, samples = place.stat(), LogIndex(path), SampleIndex(path.parent)
+    status, log, samples = place.stat(), Shown(path), SampleIndex(path.parent)
     place.unlink()
     os.mkfifo(place)
     monkeypatch.setattr(type(place), "stat", lambda *_, **__: status)
@@ -531,8 +532,9 @@ def test_the_end_of_a_long_log_is_shown_while_the_rest_is_read(path, monkeypatch
     whole = read(path)
     path.with_name("metrics.jsonl.index").unlink(missing_ok=True)
     monkeypatch.setattr(index, "BEHIND", 4000)
+    monkeypatch.setattr("tinker_ext.ui.shown.BEHIND", 4000)
     monkeypatch.setattr(index, "CHUNK", 4000)
-    log = LogIndex(path)
+    log = Shown(path)
     log.advance(1)
     shown = log.details(1001.0)
     assert (shown["state"], shown["step"], len(shown["calls"])) == ("reading", 1999, 1)
@@ -551,8 +553,9 @@ def test_a_long_log_that_goes_away_amid_the_reading_is_not_said_to_be_read(path,
     """M50: the page says why nothing more comes; when the log is back, its end is shown again."""
     write(path, *(step(n) for n in range(1, 2000)))
     monkeypatch.setattr(index, "BEHIND", 4000)
+    monkeypatch.setattr("tinker_ext.ui.shown.BEHIND", 4000)
     monkeypatch.setattr(index, "CHUNK", 4000)
-    log = LogIndex(path)
+    log = Shown(path)
     log.advance(1)
     away = path.rename(path.with_name("away"))
     assert log.advance(1)

@@ -1,4 +1,4 @@
-"""`LogIndex`: one run log as the page needs it, read once, kept beside the log and read on from.
+"""`LogIndex`: what one run log says, read once, kept beside the log and read on from.
 
 A log may have a million lines, so most are only looked at: the `start` and the `operation` line of
 a call that went well cancel each other out by their first fields, and only the rest is parsed.
@@ -16,7 +16,6 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -25,21 +24,19 @@ import numpy as np
 import orjson
 
 from tinker_ext.runlog import KINDS, VERSION
-from tinker_ext.ui.reasons import SILENT_SECONDS, Why, explain, held_by
 
 T = TypeVar("T", dict[str, Any], list[Any])
 FORMAT = 8
 """Of the index file; one of another format is made anew."""
 
 BEHIND = 1 << 22
-"""Bytes not read yet from which on a log is said to be still read, and its end is shown."""
+"""Bytes not read yet from which on a log is said to be still read."""
 
 CHUNK = 1 << 18
 KEPT = 100
 MOST_MINUTES = 160
 MOST_COLUMNS = 48
 MOST_KNOWN = 10_000
-GLANCES = 1000
 
 HEAD = 1024
 SAVE_BYTES = 1 << 22
@@ -159,7 +156,6 @@ class LogIndex(Seen):
 
     def __init__(self, path: Path, begin: int = 0) -> None:
         self.path, self._begins = path, begin
-        self.tail: LogIndex | None = None
         self._place = path.with_name(f"{path.name}.index")
         self.error: str | None = None
         self._stamp: tuple[int, int, int] | None = None
@@ -195,23 +191,25 @@ class LogIndex(Seen):
                 if self.size < self.offset or zlib.crc32(file.read(length)) != checksum:
                     self._begin(replaced=True)  # another log was put in its place
                     self.size, before = found.st_size, 0
-                behind = not self._begins and self.size - self.offset > BEHIND
-                if behind and self.tail is None:
-                    self.tail = LogIndex(self.path, self.size - BEHIND)
-                    self.tail._glance(file, self.offset)
-                    self.tail.advance()
+                self._look_ahead(file)
                 at_end = self._read(file, most)
             self._stamp = stamp if at_end else None
-            if self.size - self.offset <= BEHIND:
-                self.tail = None
         except OSError as error:
-            news, self._stamp, self.tail = self.error is None, None, None
+            news, self._stamp = self.error is None, None
             self.error = f"{readable(self.path.name)} cannot be read: {error.strerror}."
             return int(news)
         grown = self.offset - self._saved
-        if grown > SAVE_BYTES and (grown > self._saved or self.tail is None) and not self._begins:
+        if grown > SAVE_BYTES and (grown > self._saved or not self.behind) and not self._begins:
             self.save()
         return self.offset - before
+
+    @property
+    def behind(self) -> bool:
+        """Whether much of the log has not been read yet."""
+        return self.error is None and self.size - self.offset > BEHIND
+
+    def _look_ahead(self, file: BinaryIO) -> None:
+        """Called before reading on."""
 
     def _read(self, file: Any, most: int) -> bool:
         """Read on; says whether the end was reached, but for a line that has not got its own."""
@@ -232,16 +230,6 @@ class LogIndex(Seen):
                 self.offset -= len(lines.pop())
             self._take(lines)
         return at_end
-
-    def _glance(self, file: Any, begin: int) -> None:
-        """Take in a few of the steps before those that are read, for a curve of the whole run."""
-        found: dict[bytes, None] = {}
-        for place in range(begin, self.offset, max(1, (self.offset - begin) // GLANCES)):
-            file.seek(place)
-            lines = file.read1(min(1 << 13, self.offset - place)).split(b"\n")[1:-1]
-            found |= dict.fromkeys([line for line in lines if line.startswith(STEP)][:1])
-        self._counted = list(found)
-        self._count()
 
     def _take(self, lines: list[bytes]) -> None:
         """Take in lines; of calls that go well they are only looked at.
@@ -359,7 +347,7 @@ class LogIndex(Seen):
 
     def _take_queue(self, record: dict[str, Any]) -> None:
         state = {name: record.get(name) for name in ("state", "reason")}
-        self.held[_where(record)] = [record["time"] + 0.0, state]
+        self.held[where(record)] = [record["time"] + 0.0, state]
 
     def _take_retry(self, record: dict[str, Any]) -> None:
         until = record["time"] + (record.get("delay") or 0.0) + 0.0  # texts could be added, too
@@ -388,99 +376,6 @@ class LogIndex(Seen):
         if not self.minutes or self.minutes[-1][0] != start:
             self.minutes.append([start, width] + [0.0] * len(KINDS))
         self.minutes[-1][2:] = [a + b for a, b in zip(self.minutes[-1][2:], spent, strict=True)]
-
-    # -- what the page asks for ------------------------------------------------------------
-
-    def last(self, name: str, count: int = 20) -> float | None:
-        """Mean of the last numbers of a column; None without any."""
-        steps = self.steps.get(self.target or "")
-        recent = np.array([]) if steps is None else steps.columns[name][-count:]
-        recent = recent[np.isfinite(recent)]
-        return float(recent.mean()) if len(recent) else None
-
-    def calls(self, now: float, most: int = 100) -> list[dict[str, Any]]:
-        """The pending calls, oldest first, with all that is known about their waiting."""
-        found = []
-        for key, line in islice(self.pending.items(), most):
-            try:
-                record = parse(line)
-                since = record["time"] + 0.0
-            except ODD:
-                continue
-            call = {"number": record.get("number"), "operation": str(record.get("operation")),
-                    "target": str(record.get("target")), "since": since}  # fmt: skip
-            seen, state = self.held.get(_where(call), (0.0, {}))
-            call |= self.waiting.get(key.decode(), {})
-            call |= state if seen >= since else {}
-            call["held"] = held_by(call, self.again.get(key.decode()), now)
-            found.append(call)
-        return found
-
-    def why(self, now: float) -> Why:
-        """What state the run is in, why, and what one can do."""
-        if self.error is not None:
-            return Why("unreadable", self.error)
-        if self.tail:
-            return Why("reading", None, self.tail.why(now).advice)
-        if self.ended is not None:
-            return Why("done" if self.ended == "success" else self.ended)
-        if self.lines == self.bad:
-            return Why("quiet", "its log has no line that can be read")
-        return explain(self.calls(now, 32), now, self.updated or 0.0, self.last("seconds"))
-
-    def summary(self, now: float) -> dict[str, Any]:
-        """One row of the list of runs."""
-        why, end = self.why(now), self.tail or self
-        steps = end.steps.get(end.target or "")
-        rows = steps.curve("loss/token", "step", -np.inf, np.inf, 40) if steps else []
-        return {
-            "state": why.state,
-            "reason": why.reason,
-            "read": self.offset / max(1, self.size),
-            "step": end.step,
-            "model": end.model,
-            "currency": self.currency,
-            "updated": end.updated,
-            "loss": end.last("loss/token", 1),
-            "pace": end.last("tokens/s"),
-            "seconds": end.last("seconds"),
-            "cost": end.totals.get("cost"),
-            "pending": len(end.pending),
-            "spark": [row[1] for row in rows],
-            "notes": self.notes(now),
-        }
-
-    def details(self, now: float) -> dict[str, Any]:
-        """One run, but for its curves and samples."""
-        end = self.tail or self
-        columns = [column for steps in end.steps.values() for column in steps.columns.items()]
-        filled = dict.fromkeys(name for name, column in columns if not np.isnan(column).all())
-        kept = ("minutes", "retries", "outcomes", "effects", "totals")
-        return self.summary(now) | {name: getattr(end, name) for name in kept} | {
-            "began": self.began,
-            "budget": self.budget,
-            "advice": self.why(now).advice,
-            "metrics": [name for name in filled if name not in BASE[:2]],
-            "calls": end.calls(now),
-            "reasons": end.reasons.most_common(20),
-        }  # fmt: skip
-
-    def notes(self, now: float) -> list[str]:
-        """What a reader should know about the log itself."""
-        if self.tail:
-            return [
-                "The log is long and still being read: so far, this is its end and a rough curve."
-            ]
-        torn = self.offset < self.size and now - (self.updated or 0) > SILENT_SECONDS
-        other = ", ".join(map(str, self.versions))
-        notes = {
-            f"Written in format {other}, and this program knows {VERSION}: what it understands is "
-            "shown. A newer tinker-ext may show more.": other,
-            "The log was replaced while it was read; this is the new one.": self.replaced,
-            "The last line is cut off: its writer ended amid it. The rest is shown.": torn,
-            f"Lines left out because they could not be read: {self.bad:,}.": self.bad,
-        }
-        return [text for text, holds in notes.items() if holds]
 
     # -- the index file --------------------------------------------------------------------
 
@@ -540,7 +435,8 @@ def readable(name: str | Path) -> str:
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
-def _where(record: dict[str, Any]) -> str:
+def where(record: dict[str, Any]) -> str:
+    """What kind of call a line is about, and of which model."""
     return f"{record.get('operation')} {record.get('target')}"
 
 

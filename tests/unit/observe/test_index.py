@@ -1,0 +1,108 @@
+"""The index that a run keeps beside its own log: a page opens it without reading the log."""
+
+import pytest
+from in_process import MODEL, adam, client, datum, run, server
+
+from tinker_ext.observe import index, run_log
+from tinker_ext.observe.index import LogIndex
+from tinker_ext.ui.shown import Shown
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """Logs of a few lines are long ones here."""
+    monkeypatch.setattr(run_log, "INDEXED_CALLS", 2)
+    for module in (run_log, index):
+        monkeypatch.setattr(module, "SAVE_BYTES", 1000)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "metrics.jsonl"
+
+
+async def train(path, steps, app=None):
+    async with client(app or server(seed=3), run_log=path) as service:
+        training = await service.create_lora_training_client_async(MODEL, rank=4)
+        for _ in range(steps):
+            await (await training.forward_backward_async([datum(4)], "cross_entropy"))
+            await (await training.optim_step_async(adam()))
+            yield LogIndex(path).step
+
+
+async def steps_known(*args):
+    return [step async for step in train(*args)]
+
+
+def as_read_anew(path):
+    path.with_name("metrics.jsonl.index").unlink()
+    log = Shown(path)
+    log.advance()
+    return log.details(1e9)
+
+
+def test_a_run_keeps_an_index_of_its_log(path):
+    """F29: up to a few calls ago while it runs, and whole when it has ended."""
+    known = run(lambda: steps_known(path, 8))
+    assert 0 < known[-1] <= 8
+    assert known == sorted(known)
+    log = Shown(path)
+    assert (log.offset, log.ended) == (path.stat().st_size, "success")
+    assert log.details(1e9) == as_read_anew(path)
+
+
+def test_a_run_that_goes_on_in_its_log_reads_on(path):
+    """F29: the index has the steps of both; also when the first one's was lost."""
+    run(lambda: steps_known(path, 8))
+    for lost in (False, True):
+        if lost:
+            path.with_name("metrics.jsonl.index").unlink()
+        run(lambda: steps_known(path, 8))
+        assert LogIndex(path).offset == path.stat().st_size
+    assert Shown(path).details(1e9) == as_read_anew(path)
+
+
+def test_two_that_write_one_log_keep_one_index(path):
+    """F29: each reads what both have written."""
+
+    async def scenario():
+        apps = server(seed=3), server(seed=4)
+        runs = [train(path, 8, app) for app in apps]
+        for _ in range(8):
+            for each in runs:
+                await anext(each)
+        for each in runs:
+            assert [step async for step in each] == []
+
+    run(scenario)
+    log = Shown(path)
+    log.advance()
+    assert (len(log.steps), log.step) == (2, 8)
+    assert log.details(1e9) == as_read_anew(path)
+
+
+def test_a_log_that_is_moved_away_takes_no_part_in_the_index_of_the_new_one(path, monkeypatch):
+    """Bad input: rotated during the run."""
+    monkeypatch.setattr("tinker_ext.runlog.LOOK_SECONDS", 0.0)
+
+    async def scenario():
+        async for step in train(path, 12):
+            if step and not path.with_name("old.jsonl").exists():
+                path.rename(path.with_name("old.jsonl"))
+
+    run(scenario)
+    log = Shown(path)
+    log.advance()
+    assert log.step == 12
+    assert 0 < len(log.steps[log.target].table) // len(log.steps[log.target].names) < 12
+    assert log.details(1e9)["step"] == as_read_anew(path)["step"]
+
+
+def test_a_run_goes_on_without_an_index_where_none_can_be_written(path):
+    """M34: a folder that takes no new file costs the index only."""
+    path.with_name("metrics.jsonl.index").mkdir()
+    assert run(lambda: steps_known(path, 8)) == [0] * 8
+    assert {each.name for each in path.parent.iterdir()} == {path.name, f"{path.name}.index"}
+    log = Shown(path)
+    log.advance()
+    assert (log.step, log.ended) == (8, "success")
