@@ -96,7 +96,8 @@ def _ended(rule, plan, parts, *, closed=False):
     async def scenario():
         app = server(**(undeclared(seq="ignore") if rule == "undeclared" else {"seq": rule}))
         network = Scripted(app, script)
-        config = Config(chunk_datums=1, retry_window=30.0)
+        # Minutes pass, and a heartbeat each ten seconds would be most of the requests.
+        config = Config(chunk_datums=1, retry_window=30.0, heartbeat_interval=100.0)
         async with client(network, wire="json", config=config, base_url=fresh_url()) as service:
             training = await service.create_lora_training_client_async(MODEL, rank=1)
             with deadline(200.0):
