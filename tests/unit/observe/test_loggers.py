@@ -84,14 +84,16 @@ def test_one_thread_passes_steps_on_and_none_where_nobody_listens(tmp_path):
     assert threads() == before
 
 
-def test_steps_are_passed_on_while_the_run_goes_on(tmp_path):
+def test_steps_are_passed_on_while_the_run_goes_on(tmp_path, monkeypatch):
     """M34: not only at the end: a crash finds at most the last second missing."""
+    assert loggers.EVERY_SECONDS <= 1.0
+    monkeypatch.setattr(loggers, "EVERY_SECONDS", 0.01)
     kept = Kept()
     log = log_to(tmp_path / "run", kept)
     step(log, 1)
     until = time.monotonic() + 300
     while kept.flushed < 1 and time.monotonic() < until:
-        time.sleep(0.05)
+        time.sleep(0.005)
     assert kept.flushed == 1
     log.close()
 
