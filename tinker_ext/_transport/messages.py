@@ -56,7 +56,7 @@ class Owner(Protocol):
 
 @attrs.define
 class Call:
-    """One operation as it goes out.
+    """One operation as it goes out; made by position where there is one for every sample.
 
     Attributes:
         operation: Name used in errors and events, for example `forward_backward`.

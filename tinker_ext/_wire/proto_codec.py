@@ -430,20 +430,15 @@ _STOP_REASONS: Final[Mapping[int, StopReason]] = {
 def decode_sample(content: bytes) -> SampleResponse:
     """Read a sample result."""
     message = parse(pb.SampleResponse(), content)
-    has = message.HasField
+    has, sequences = message.HasField, message.sequences
     return SampleResponse(
-        sequences=[_sequence(sequence) for sequence in message.sequences],
-        prompt_logprobs_np=_values(message.prompt_logprobs, _FLOAT32)
-        if has("prompt_logprobs")
-        else None,
-        topk_prompt_logprobs_np=_topk(message.topk_prompt_logprobs)
-        if has("topk_prompt_logprobs")
-        else None,
-        target_prompt_logprobs=_full_tensor(message.target_prompt_logprobs)
-        if has("target_prompt_logprobs")
-        else None,
-        prompt_cache_hit_tokens=message.prompt_cache_hit_tokens,
-        prompt_alt_tokens=PromptAltTokens(
+        # By index: to a loop the runtime says by an error, made anew each time, that it is over.
+        [_sequence(sequences[at]) for at in range(len(sequences))],
+        _values(message.prompt_logprobs, _FLOAT32) if has("prompt_logprobs") else None,
+        _topk(message.topk_prompt_logprobs) if has("topk_prompt_logprobs") else None,
+        _full_tensor(message.target_prompt_logprobs) if has("target_prompt_logprobs") else None,
+        message.prompt_cache_hit_tokens,
+        PromptAltTokens(
             _full_tensor(message.prompt_alt_tokens.tokens),
             _full_tensor(message.prompt_alt_tokens.logprobs),
         )
@@ -456,16 +451,16 @@ def _sequence(message: Any) -> SampledSequence:
     reason = _STOP_REASONS.get(message.stop_reason)
     if reason is None:
         raise ValueError(f"unknown stop reason {message.stop_reason}")
-    tokens = _values(message.tokens, pb.DTYPE_INT32)
-    logprobs = _values(message.logprobs, _FLOAT32) if message.logprobs else None
+    tokens, given = _values(message.tokens, pb.DTYPE_INT32), message.logprobs
+    logprobs = _values(given, _FLOAT32) if given else None
     if logprobs is not None and len(logprobs) != len(tokens):
         raise ValueError(f"{len(tokens)} tokens with {len(logprobs)} logprobs")
     return SampledSequence(
-        stop_reason=reason,
-        sequence_id="",
-        tokens_np=tokens,
-        logprobs_np=logprobs,
-        topk_logprobs_np=_topk(message.topk_sampled_logprobs, len(tokens))
+        reason,
+        "",
+        tokens,
+        logprobs,
+        _topk(message.topk_sampled_logprobs, len(tokens))
         if message.HasField("topk_sampled_logprobs")
         else None,
     )

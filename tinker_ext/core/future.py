@@ -58,23 +58,25 @@ class LightFuture(forks.OfThisProcess, concurrent.futures.Future[T]):
         self._kept: object = None
         self.task: asyncio.Task[Any] | None = None
 
-    if not TYPE_CHECKING:  # a checker that saw this would let every attribute pass
+    if not TYPE_CHECKING:  # to a checker they are plain attributes of the base class
+        # The base class and `concurrent.futures.wait` use these two; few futures need them. Not by
+        # `__getattr__`, which would make every attribute of every future slow to read.
 
-        def __getattr__(self, name: str) -> Any:
-            # The base class and `concurrent.futures.wait` use these two; few futures need them.
-            if name == "_condition":
-                if self._made_in != _process:
-                    self._refuse_orphan()
-                with self._lock:
-                    if self._light_condition is None:
-                        self._light_condition = threading.Condition(self._lock)
-                    return self._light_condition
-            if name == "_waiters":
-                with self._lock:
-                    if self._light_waiters is None:
-                        self._light_waiters = []
-                    return self._light_waiters
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        @property
+        def _condition(self) -> threading.Condition:
+            if self._made_in != _process:
+                self._refuse_orphan()
+            with self._lock:
+                if self._light_condition is None:
+                    self._light_condition = threading.Condition(self._lock)
+                return self._light_condition
+
+        @property
+        def _waiters(self) -> list[Any]:
+            with self._lock:
+                if self._light_waiters is None:
+                    self._light_waiters = []
+                return self._light_waiters
 
     def _repr_html_(self) -> str:
         from tinker_ext import displays

@@ -326,16 +326,16 @@ class _Poll(Attempts):
         if self._roundtrip is not None and attempt == 1:
             numbers += f"X-Tinker-Create-Promise-Roundtrip-Time: {self._roundtrip:.6f}\r\n"
         return Call(
-            operation=self.operation,
-            method="POST",
-            path=api.RETRIEVE_FUTURE.path,
+            self.operation,
+            "POST",
+            api.RETRIEVE_FUTURE.path,
             # Written for each poll: what orjson gives back keeps 4 KB, and thousands wait here.
-            content=(ASK_SIZE if self._metadata_only else ASK) % orjson.dumps(self._request_id),
-            headers=self._headers,
-            numbers=numbers,
-            lane=self.lane,
-            timeout=min(self._server.config.poll_timeout, left),
-            retry=RetryRule.POLL,
+            (ASK_SIZE if self._metadata_only else ASK) % orjson.dumps(self._request_id),
+            self._headers,
+            numbers,
+            self.lane,
+            min(self._server.config.poll_timeout, left),
+            self.rule,
         )
 
     async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:

@@ -484,7 +484,7 @@ class SamplePool:
         (sample.source.progress or self._progress_of(sample.source)).ended()
         self.server.in_flight.discard(sample)
         sample.task = sample.owner = None
-        if self._queue.count:
+        if self._queue.count and (self._slots is None or self._sending < self._slots.limit):
             self._refill(self.server.connection.loop)
 
     def _progress_of(self, source: Source) -> Progress:
@@ -708,10 +708,10 @@ class _SamplePost(Attempts):
         sample.attempt += 1
         dialect = self._pool.server.dialect
         return Call(
-            operation=self.operation,
-            method="POST",
-            path=api.SAMPLE.path,
-            content=sample_body(
+            self.operation,
+            "POST",
+            api.SAMPLE.path,
+            sample_body(
                 sample.source.address,
                 sample.seq_id,
                 sample.prompt,
@@ -720,11 +720,12 @@ class _SamplePost(Attempts):
                 sample.options,
                 None if dialect is None else Ability.UNSIZED_IMAGES not in dialect.abilities,
             ),
-            headers=_HEADERS,
-            lane=self.lane,
-            timeout=self._pool.server.seconds[api.SAMPLE.name],
-            retry=RetryRule.DEDUPE,
-            idempotency_key=sample.key,
+            _HEADERS,
+            "",
+            self.lane,
+            self._pool.server.seconds[api.SAMPLE.name],
+            self.rule,
+            sample.key,
         )
 
     async def judge(self, reply: Reply | None, error: Exception | None) -> Verdict:
