@@ -28,6 +28,7 @@ ENTERED = PLACE / "entered.json"
 """Which scenario enters which `try`, see `tests/faults/test_unexpected_errors.py`."""
 FOLDERS = (
     "tests/unit",
+    "tests/transcripts",
     "tests/sockets",
     "tests/contract",
     "tests/faults",

@@ -1,9 +1,9 @@
 """Transcripts: what a server sees of a client and what the user is told, moment by moment.
 
 A scenario is a line of calls and the faults that they meet, on a virtual clock and without chance.
-What happens is written down and compared with a file of `tests/data/transcripts`, so that no
-request, pause, state or sentence changes unseen. `TRANSCRIPTS=write pytest tests/unit/core -k
-transcript` writes the files anew; the difference is to be read like one of code.
+What happens is written down and compared with a file beside this one, so that no request, pause,
+state or sentence changes unseen. `TRANSCRIPTS=write pytest tests/transcripts` writes them anew;
+the difference is to be read like one of code.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tinker_ext.journal import Journal, JournalError
 from tinker_ext.journal.recorder import Recorder
 from tinker_ext.telemetry import Event, OperationFinished, QueueStateSeen, RetryScheduled
 
-DATA = Path(__file__).parent / "data" / "transcripts"
+DATA = Path(__file__).parent
 LATENCY = 0.01
 UNTOLD = (
     "client/config",

@@ -1,12 +1,12 @@
 """Training calls under faults, moment by moment: what is sent when, and what the caller is told.
 
-M19 M20 M22 M24 F13: see `tests/transcripts.py`; the transcripts are in `tests/data/transcripts`.
+M19 M20 M22 M24 F13: see `transcript.py`.
 """
 
 from __future__ import annotations
 
 import pytest
-from transcripts import ANSWERS, check, transcript
+from transcripts.transcript import ANSWERS, check, transcript
 
 pytestmark = pytest.mark.filterwarnings("ignore:load_state")
 

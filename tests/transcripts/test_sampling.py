@@ -1,12 +1,12 @@
 """Samples under faults, moment by moment: what is sent when, and what the caller is told.
 
-M22 M24 M25 M42: see `tests/transcripts.py`; the transcripts are in `tests/data/transcripts`.
+M22 M24 M25 M42: see `transcript.py`.
 """
 
 from __future__ import annotations
 
 import pytest
-from transcripts import ANSWERS, check, transcript
+from transcripts.transcript import ANSWERS, check, transcript
 
 from tinker_ext import RetryConfig
 

@@ -1,6 +1,6 @@
 """Requests of a run under faults and over a crash: what is sent, written down, and sent again.
 
-M20 F20: see `tests/transcripts.py`; the transcripts are in `tests/data/transcripts`.
+M20 F20: see `transcript.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import pytest
 from in_process import adam, client, run
 from stub_server import StubServer
-from transcripts import check, transcript
+from transcripts.transcript import check, transcript
 
 from tinker_ext.journal import Journal, JournalError
 from tinker_ext.journal.recorder import Recorder
