@@ -201,3 +201,16 @@ def test_a_socket_has_its_turn_among_callbacks_without_end(loop):
     assert ours.recv(1) == b"x"
     ours.close()
     theirs.close()
+
+
+def test_a_closed_loop_takes_nothing(loop):
+    """M21: what would never run is refused, as by the loops of asyncio."""
+    made = CoreLoop()
+    made.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        made.call_soon(print)
+    made = CoreLoop()
+    made.set_debug(True)
+    with pytest.raises(TypeError):
+        made.call_soon(None)  # in its debug mode a loop checks what it is given
+    made.close()
