@@ -224,7 +224,7 @@ def _moved(kept: dict[str, Any], files: set[str]) -> Lines:
     """What was measured, by the numbers that the lines have now.
 
     A line that is new is as reached as the one before it; lines of a file that is gone are looked
-    for in all others.
+    for in all others, and those of a new file in all that were there.
     """
     names = kept.get("names", [])
     sources = {name: text.splitlines() for name, text in kept.get("sources", {}).items()}
@@ -233,7 +233,7 @@ def _moved(kept: dict[str, Any], files: set[str]) -> Lines:
     for name in _core():
         now = (ROOT / name).read_text().splitlines()
         place: dict[int, tuple[str, int]] = {}
-        for origin in ([name] if name in sources else []) + gone:
+        for origin in [name, *gone] if name in sources else sources:
             least = 1 if origin == name else LEAST_MOVED
             before = sources[origin]
             for a, b, size in difflib.SequenceMatcher(

@@ -41,6 +41,14 @@ def test_a_run_that_goes_on(rule, name, tmp_path):
     check("journal", f"{rule}, {name}", found)
 
 
+def test_a_body_that_is_written_anew_is_recorded_anew(tmp_path):
+    """As above, where the server does not read the first one."""
+    calls, plan = "fb2 sleep:1 close | fb2 opt", {"protobuf 1-9": "unread", "r2 1": "held"}
+    flags = {"sample_use_retrieve_futures": False}
+    found = transcript("dedupe", calls, plan, flags, wire="auto", journal=tmp_path / "j")
+    check("journal", "another wire", found)
+
+
 def test_nothing_leaves_after_a_request_that_could_not_be_written_down(tmp_path, monkeypatch):
     """M20: a full disk ends the queue; the journal could not tell a later process what happened."""
 

@@ -38,6 +38,48 @@ WIRES = [
 ]
 UNREAD = ["broken", "page", "gateway", "garbage", "conflict"]
 POLLS = [name for name in ANSWERS if name not in ("refused", "bad")]
+# rule, calls, what becomes of requests
+RARE = [
+    ("ignore", "opt sleep:.5 cancel:1 sleep:40 opt wait opt", {"optim_step 1": "held"}),
+    ("ignore", "opt sleep:.5 cancel:1 opt sleep:40 opt", {"optim_step 1": "held"}),
+    (
+        "dedupe?",
+        "opt sleep:.5 cancel:1 sleep:40 opt wait opt",
+        {"optim_step 1": "held", "forward 1+": "lost"},
+    ),
+    (
+        "order",
+        "fb3 opt opt wait opt",
+        {
+            "forward_backward 2": "refused",
+            "forward 1+": "refused",
+            "optim_step 1": "after 5",
+            "r1 1": "after 9",
+        },
+    ),
+    (
+        "sorted",
+        "fb3 opt opt wait opt",
+        {
+            "forward_backward 2": "refused",
+            "forward 1+": "refused",
+            "optim_step 1": "after 5",
+            "r1 1": "after 9",
+        },
+    ),
+    ("order", "opt fb2 opt wait opt", {"forward_backward 1": "refused", "forward 1-3": "lost"}),
+    ("order", "opt fb2 opt wait opt", {"forward_backward 1": "refused", "forward 1": "held"}),
+    ("dedupe", "opt wait opt wait opt", {"optim_step 1-4": "lost", "optim_step 5-7": "refused"}),
+    (
+        "dedupe",
+        "fb3 wait opt wait opt",
+        {"forward_backward 2-6": "lost", "forward_backward 7": "conflict"},
+    ),
+    ("dedupe", "opt wait opt wait opt", {"optim_step 1-5": "lost", "optim_step 6-9": "page"}),
+    ("strict?", "opt wait opt opt wait opt", {"optim_step 1": "refused", "optim_step 2": "lost"}),
+    ("late", "load opt load opt wait opt", {"load_weights 1-2": "fails", "r2 1": "after 2"}),
+    ("late", "load opt wait opt", {"load_weights 1": "fails", "forward 1": "refused"}),
+]
 ENDS = [
     ("opt within:5 opt opt sleep:1 show wait", {"optim_step 1": "after 50"}),
     ("opt sleep:1 show cancel:1 opt", {"r1 1+": "pending"}),
@@ -97,3 +139,12 @@ def test_bodies_that_a_server_does_not_read(rule, plan):
     """As above, for a server that may speak protobuf, JSON, both or neither."""
     found = transcript(rule, "fb wait fb2", plan, MODERN, wire="auto")
     check("training-wires", name(rule, plan), found)
+
+
+@pytest.mark.parametrize(("rule", "calls", "plan"), RARE, ids=name)
+def test_faults_that_meet_others(rule, calls, plan):
+    """As above, for fillers and questions that fail as well, and calls that nobody waits for."""
+    flags = SORTS if rule in ("order", "sorted") else {}
+    number = "dedupe" if rule == "sorted" else rule
+    found = transcript(number, calls, plan, flags, retry_window=1.0)
+    check("training-rare", name(rule, calls, plan), found)

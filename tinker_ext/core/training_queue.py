@@ -1163,6 +1163,8 @@ class TrainingQueue:
         if error is None:
             call.result.settle(value)
             return
+        if not call.requests:
+            call.entry.stage = "queued"  # it waited for something, and nothing of it has left
         if isinstance(error, TinkerError) and not call.result.done():
             self._say_effect(call, error)
         call.result.fail(error)
