@@ -354,7 +354,6 @@ class Reporter:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(PERIOD_SECONDS):
                         await bell.wait()
-            bell.clear()
             while self._queue and not self._off:
                 batch = _Batch(self, self._rng)
                 await batch.make()
