@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import logging
 import math
 import os
@@ -93,7 +94,7 @@ class Server(StubServer):
     """
 
     def __init__(
-        self, told: list[str], rule: str, plan: Mapping[str, str], flags: Mapping[str, Any]
+        self, told: Told, rule: str, plan: Mapping[str, str], flags: Mapping[str, Any]
     ) -> None:
         self._told = told
         self._rule = rule.removesuffix("?")
@@ -103,6 +104,7 @@ class Server(StubServer):
         self._polls: dict[str, Any] = {}
         self._gaps: set[int] = set()
         self._announced: set[str] = set()
+        self._arrivals = itertools.count()
         self.effects: list[str] = []
         self.from_then_on = math.inf
         declared = {} if rule.endswith("?") else {"seq_ids": self._rule}
@@ -118,7 +120,7 @@ class Server(StubServer):
             status = response.status_code
         finally:
             if operation not in UNTOLD and began >= self.from_then_on:
-                self._told.append(f"{began:8.2f} {self._shown(operation, request)} -> {status}")
+                self._told.write(f"{began:8.2f} {self._shown(operation, request)} -> {status}")
         return response
 
     def _shown(self, operation: str, request: httpx.Request) -> str:
@@ -139,12 +141,14 @@ class Server(StubServer):
         if nth := request.headers.get("x-tinker-request-iteration"):
             facts.append(f"iteration {nth}")
         took = request.headers.get("x-tinker-create-promise-roundtrip-time")
-        if took != (f"{LATENCY:.6f}" if nth == "0" else None):
-            facts.append(f"roundtrip {took}")
+        shown = None if took is None else f"{float(took):.2f}"
+        if shown != (f"{LATENCY:.2f}" if nth == "0" else None):
+            facts.append(f"roundtrip {shown}")
         return " ".join(facts)
 
     async def _answered(self, operation: str, body: Any, request: httpx.Request) -> Any:
-        await asyncio.sleep(LATENCY)
+        # Each a moment longer: what ends at one time goes on in an order that any timer may change.
+        await asyncio.sleep(LATENCY + next(self._arrivals) * 1e-7)
         what = body["request_id"] if operation == "retrieve_future" else operation
         if isinstance(body, bytes):
             what = "protobuf"
@@ -218,7 +222,7 @@ class Told(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
-        self.lines: list[str] = []
+        self._lines: list[tuple[float, str]] = []
         self.contradictions: list[str] = []
         """What was told of the effect of a call by its error, and otherwise by its event."""
         self._state: tuple[str, str | None] | None = None
@@ -249,8 +253,15 @@ class Told(logging.Handler):
 
     def line(self, text: str) -> None:
         """Write something down with the time."""
-        now = asyncio.get_running_loop().time()
-        self.lines.append(f"{now:8.2f} {text}")
+        self.write(f"{asyncio.get_running_loop().time():8.2f} {text}")
+
+    def write(self, text: str) -> None:
+        """Write something down as it is."""
+        self._lines.append((round(asyncio.get_running_loop().time(), 3), text))
+
+    def lines(self) -> list[str]:
+        """What was written, by time; what happened at one time by its words."""
+        return [text for _, text in sorted(self._lines)]
 
     async def end(self, number: int, future: Any) -> None:
         """Write down what a call came to."""
@@ -282,22 +293,23 @@ def transcript(
     `cancel:2`, `within:5` for the next calls, `show` what is pending, `close`; behind a ` | ` comes
     what the next client does. A journal has what its requests came to.
     """
-    told = Told()
+    told, lines = Told(), list[str]()
     logger = logging.getLogger("tinker_ext")
 
     async def scenario() -> None:
-        server = Server(told.lines, rule, plan, flags or {})
+        server = Server(told, rule, plan, flags or {})
         url = fresh_url()
-        config = Config(**{"chunk_datums": 1, "retry_window": 30.0, **settings})
+        usual = {"chunk_datums": 1, "retry_window": 30.0, "heartbeat_interval": 3600.0}
+        config = Config(**{**usual, **settings})
         for words in calls.split(" | "):
             service = client(
                 server, wire=wire, config=config, rng=Even(7), observer=told, base_url=url
             )
             async with service:
                 await _life(service, server, told, words, retry, journal)
-        told.lines[:] = [line.replace(url, "the server") for line in told.lines]
         if server.effects:
-            told.lines.append(f"effects: {', '.join(server.effects)}")
+            told.write(f"effects: {', '.join(server.effects)}")
+        lines.extend(line.replace(url, "the server") for line in told.lines())
 
     logger.addHandler(told)
     try:
@@ -305,7 +317,7 @@ def transcript(
     finally:
         logger.removeHandler(told)
     assert told.contradictions == []
-    return _shortened(told.lines)
+    return _shortened(lines)
 
 
 async def _life(
@@ -365,7 +377,7 @@ async def _life(
         told.line(f"next seq_id {training.queue.next_seq_id}, {service.dialect.seq}")
     if recorder is not None:
         for seq_id, known in sorted(recorder.journal.state.requests.items()):
-            told.lines.append(
+            told.write(
                 f"journal: {known.operation} {seq_id}, request_id {known.request_id}, "
                 f"done {known.done}"
             )
@@ -409,7 +421,7 @@ async def _called(name: str, training: Any, sampler: Any) -> Any:
 def _shortened(lines: list[str]) -> str:
     """The lines; of a row of like ones, alone or in pairs, the first and the last, and how many."""
     found: list[str] = []
-    alike = [re.sub(r"\d[\d.]*", "0", line) for line in lines]
+    alike = [re.sub(r"(?<!-> )\b\d[\d.]*", "0", line) for line in lines]
     at = 0
     while at < len(lines):
         for size in (1, 2):
