@@ -77,6 +77,7 @@ def test_unpickled_error_still_has_a_response():
     assert again.response.status_code == 400
     assert again.response.json() == {"detail": "no"}
     assert again.request_id == "r-1"
+    assert isinstance(again.request, httpx.Request)
     assert again.request.method == "POST"
     assert str(again.request.url) == "https://host/x"
 

@@ -579,8 +579,11 @@ def test_five_successes_give_one_retry_back(given, more):
         for _ in range(10):
             await tokens.probe("train", 100.0)
         assert now() == 0.0
-        for _ in range(given):
-            tokens.note("train", ok=True, started=0.0)
+        for number in range(given):
+            if number % 2:
+                tokens.note("train", ok=True, started=0.0)
+            else:  # as it is told of every reply
+                tokens.note_outcome("train", reply(200), None, 0.0)
         for _ in range(more):
             await asyncio.wait_for(tokens.probe("train", 100.0), 0.0001)
         assert not tokens.unhealthy("train")

@@ -9,6 +9,7 @@ import logging
 import pytest
 from in_process import client, run
 from stub_server import StubServer
+from tinker_api import operations as api
 
 from tinker_ext import Config
 from tinker_ext.core.session import Session
@@ -144,3 +145,19 @@ def test_a_session_without_an_id_is_refused():
             return stub.counts["create_session"]
 
     assert run(scenario) == 2
+
+
+def test_a_server_without_an_end_is_told_once():
+    """M21: what it lacks is not asked of it again."""
+
+    async def scenario():
+        stub = StubServer()
+        async with client(stub) as service:
+            await service.create_sampling_client_async(base_model="m")
+            session = service._workspace.session
+            for _ in range(2):
+                await session.report_end("S", "success", None)
+            assert session.server.lacks(api.FINISH_SESSION)
+        return stub.counts["sessions/S/finish"]
+
+    assert run(scenario) == 1

@@ -8,6 +8,7 @@ import pytest
 from in_process import adam, client, datum, run
 from stub_server import StubServer
 
+from tinker_ext import Config
 from tinker_ext.core.workspace import deadline
 from tinker_ext.errors import (
     APIConnectionError,
@@ -221,3 +222,26 @@ def test_closing_while_an_answer_is_awaited_says_nothing(caplog):
 
     assert isinstance(run(scenario), ClientClosedError)
     assert [record for record in caplog.records if record.exc_info] == []
+
+
+def test_a_result_is_waited_for_through_hours_and_an_outage():
+    """M22: only the deadline of the call ends the wait, and a bill that stays unpaid."""
+
+    async def scenario():
+        async def handler(operation, body, request):
+            if operation != "retrieve_future" or body["request_id"] == "r0":
+                return None
+            now = asyncio.get_running_loop().time()
+            if 100.0 < now < 200.0:
+                return 503, {"detail": "down"}
+            if now < 9000.0:
+                await asyncio.sleep(40.0)
+                return 408, {"queue_state": "active"}
+            return None
+
+        async with client(StubServer(handler), config=Config(wait_deadline=20_000.0)) as service:
+            training = await service.create_lora_training_client_async("m", rank=4)
+            await (await training.optim_step_async(adam()))
+            return asyncio.get_running_loop().time()
+
+    assert 9000.0 < run(scenario) < 9100.0

@@ -76,12 +76,15 @@ def test_one_thread_passes_steps_on_and_none_where_nobody_listens(tmp_path):
         return sum(each.name == "tinker-ext-loggers" for each in threading.enumerate())
 
     before = threads()
-    log = log_to(tmp_path / "run", Kept())
+    kept = Kept()
+    log = log_to(tmp_path / "run", kept)
     for number in range(3):
         step(log, number)
     assert threads() == before + 1
     log.close()
+    log.close()
     assert threads() == before
+    assert kept.closed == 1
 
 
 def test_steps_are_passed_on_while_the_run_goes_on(tmp_path, monkeypatch):
