@@ -708,6 +708,7 @@ def test_a_file_that_holds_no_certificates_is_named(monkeypatch, tmp_path) -> No
         ("socks5://127.0.0.1:1080", "SOCKS proxy, which needs the package socksio"),
         ("socks4://user:secret@127.0.0.1", "unknown kind 'socks4'"),
         ("ftp://127.0.0.1", "unknown kind 'ftp'"),
+        (f"{'p' * 30}://127.0.0.1", f"unknown kind '{'p' * 20}'"),
         ("http://", "not the URL of a proxy"),
         ("http://127.0.0.1:port", "not the URL of a proxy"),
     ],

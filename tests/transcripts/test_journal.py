@@ -12,6 +12,7 @@ from in_process import adam, client, run
 from stub_server import StubServer
 from transcripts.transcript import check, transcript
 
+from tinker_ext.clients import models
 from tinker_ext.journal import Journal, JournalError
 from tinker_ext.journal.recorder import Recorder
 
@@ -47,6 +48,28 @@ def test_a_body_that_is_written_anew_is_recorded_anew(tmp_path):
     flags = {"sample_use_retrieve_futures": False}
     found = transcript("dedupe", calls, plan, flags, wire="auto", journal=tmp_path / "j")
     check("journal", "another wire", found)
+
+
+def test_every_process_numbers_what_it_makes_from_a_place_of_its_own(tmp_path):
+    """M20: three processes go on with a run; none of them gives a number that another has given."""
+
+    async def scenario():
+        numbers = []
+        for life in range(3):
+            async with client(StubServer()) as service:
+                workspace, journal = service._workspace, Journal(tmp_path / "j")
+                if life == 0:
+                    journal.note("model", session="S", model="M", number=0, seq=1, step=0)
+                recorder = Recorder(workspace.server, journal)
+                await workspace.submit(models._attach(workspace, recorder, journal.state.model))
+                numbers += [workspace.session.next_sampling_session_seq_id() for _ in range(2)]
+                assert workspace.session.session_id == "S"
+                journal.close()
+        return numbers
+
+    numbers = run(scenario)
+    assert len(set(numbers)) == 6
+    assert sorted(numbers) == numbers
 
 
 def test_nothing_leaves_after_a_request_that_could_not_be_written_down(tmp_path, monkeypatch):

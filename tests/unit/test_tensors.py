@@ -20,6 +20,25 @@ def test_every_float_becomes_float32(dtype):
     assert array.tolist() == [0.5, -1.0]
 
 
+class Registered(np.ndarray):
+    """An array whose dtype another package has registered, as ml_dtypes does its own."""
+
+    class dtype:
+        kind, name = "V", "bfloat16"
+
+    def astype(self, wanted):
+        return np.array([0.5, -1.0], wanted)
+
+
+def test_bfloat16_of_another_package_becomes_float32():
+    """M7: numpy itself calls it bytes without a meaning, which are refused."""
+    array = tensors.to_array(np.zeros(2, np.float32).view(Registered))
+    assert array.dtype == np.float32
+    assert array.tolist() == [0.5, -1.0]
+    with pytest.raises(InvalidInputError):
+        tensors.to_array(np.zeros(2, "V2"))
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
 def test_every_signed_int_becomes_int64(dtype):
     """M7: signed integers are int64 on the wire."""

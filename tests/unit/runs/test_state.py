@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from tinker_ext.journal import Journal, JournalError
@@ -32,6 +34,14 @@ def save(journal, seq, name):
 def reopened(journal):
     journal.close()
     return Journal(journal.file.path)
+
+
+def test_a_new_journal_is_at_its_beginning(tmp_path):
+    """M20: nobody has worked on it, and the first request of a model gets number 1."""
+    with contextlib.closing(Journal(tmp_path / "new")) as fresh:
+        state = fresh.state
+    assert (state.attached, state.next_step, state.next_seq_id) == (0, 0, 1)
+    assert (state.model, state.plan, state.ended, state.gradients) == (None, None, None, False)
 
 
 def test_doubt_ends_with_the_answer(journal):
