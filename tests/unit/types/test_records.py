@@ -189,3 +189,19 @@ def test_an_unknown_key_is_an_error_that_names_the_known_ones():
     """M14: `from_dict` takes the keys of the document."""
     with pytest.raises(InvalidInputError, match=r"no field 'lr'; it has .*learning_rate"):
         types.AdamParams.from_dict({"lr": 1e-3})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AdamOptimizerConfig", "AdamParams", "DimuonOptimizerConfig", "DimuonParams", "DmelChunk",
+        "EncodedTextChunk", "ImageAssetPointerChunk", "ImageChunk", "LoraConfig", "ModelInput",
+        "OptimStepRequest", "ParsedCheckpointTinkerPath", "PromptProvenanceSpan", "SampleRequest",
+        "SampledProvenanceSpan", "SamplingParams", "SaveWeightsForSamplerResponse",
+        "SaveWeightsResponse",
+    ],
+)  # fmt: skip
+def test_fields_are_given_by_name(name):
+    """M30: as to the official types; a field that is added later moves no other."""
+    with pytest.raises(TypeError, match="positional"):
+        getattr(types, name)(1)
