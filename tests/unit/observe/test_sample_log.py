@@ -4,12 +4,14 @@ import errno
 import json
 import logging
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tinker_ext import ModelInput, SampleLog, SampleResponse
 from tinker_ext.errors import ConfigurationError, InvalidInputError
+from tinker_ext.observe import sample_log
 from tinker_ext.types import SampledSequence
 from tinker_ext.ui.samples import MOST_TEXT, SampleIndex
 
@@ -102,6 +104,24 @@ def test_a_sample_larger_than_the_bound_leaves_the_others_alone(tmp_path, caplog
     (said,) = caplog.messages
     assert "max_bytes" in said
     assert [file.name for file in tmp_path.iterdir()] == ["samples.jsonl"]
+
+
+def test_a_file_holds_half_of_the_bound_to_the_byte(tmp_path, monkeypatch):
+    """F29: a sample that fills it is recorded, one that is a byte larger is not."""
+    monkeypatch.setattr(sample_log, "time", SimpleNamespace(time=lambda: 1.5))
+
+    def recorded(name, bound, count):
+        log = SampleLog(tmp_path / name, max_bytes=bound)
+        for _ in range(count):
+            log.record("x", reply([1]))
+        return [len(f.read_bytes().splitlines()) for f in sorted((tmp_path / name).glob("*"))]
+
+    assert recorded("one", 10_000, 1) == [1]
+    size = (tmp_path / "one" / "samples.jsonl").stat().st_size
+    assert recorded("fits", 2 * size, 1) == [1]
+    assert recorded("larger", 2 * size - 1, 1) == []
+    assert recorded("two", 4 * size, 2) == [2]
+    assert recorded("three", 4 * size, 3) == [2, 1]
 
 
 def test_a_new_file_that_cannot_be_opened_is_told_as_it_is(tmp_path, caplog, monkeypatch):
