@@ -131,7 +131,7 @@ async function renderCurves(run, body) {
   view.x ??= "step";
   view.weight ??= Number(stored("weight", 0));
   if (!run.metrics.length) return show(body, empty("No step yet", "A curve begins with the first optim_step that succeeds."));
-  if (!$("chart")) buildCurves(run, body, view);
+  if (!$("chart") || view.runs !== state.runs.length) buildCurves(run, body, view);
   const ids = [run.id, ...[...state.chosen].filter((other) => other !== run.id)].slice(0, 8);
   const points = Math.max(200, Math.round(main.clientWidth / 1.6)), others = [...body.querySelectorAll("[data-metric]")];
   const [{ lines: curves }, { lines: rest }] = await Promise.all([ask("curves", { id: ids, metric: view.metric, x: view.x, low: view.low, high: view.high, points }),
@@ -155,6 +155,7 @@ function buildCurves(run, body, view) {
     names.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
   const slider = h("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: view.weight, ariaLabel: "smoothing",
     oninput: (event) => { view.weight = Number(event.target.value); store("weight", view.weight); view.redraw?.(); } });
+  view.runs = state.runs.length;
   const others = state.runs.filter((other) => other.id !== run.id && !state.chosen.has(other.id)).slice(0, 500).map((other) => [other.id, other.id]);
   show(body, h("section.card",
     h("div.row", choice("metric", run.metrics.map((name) => [name, name]), view.metric, pick),
@@ -285,20 +286,22 @@ function where() {
 }
 
 // Shows again what is on the screen, on a run only when it is one of those that changed.
-let busy = false, again = false;
+let busy = false, again = false, stale = true;
 async function update(changed) {
+  stale ||= changed?.some((each) => !state.runs.some((run) => run.id === each));
   if (busy) { again = true; return; }
   busy = true;
-  const { id, tab } = where();
+  const { id, tab } = where(), asked = id === undefined || stale;
   try {
-    if (id === undefined || !state.runs.length) {
+    if (asked) {
+      stale = false;
       const reply = await ask("runs");
       state.runs = reply.runs;
       state.now = reply.now;
       $("folder").textContent = reply.folder;
     }
     if (id === undefined && where().id === undefined) renderRuns();
-    else if (id !== undefined && (!changed || tab === "waits" || [id, ...state.chosen].some((each) => changed.includes(each)))) await renderRun(id, tab);
+    else if (id !== undefined && (!changed || asked || tab === "waits" || [id, ...state.chosen].some((each) => changed.includes(each)))) await renderRun(id, tab);
   } catch (error) {
     state.drawn = "";
     show(main, empty("This cannot be shown", error.message), h("p", h("a", { href: "#/" }, "← All runs")));
