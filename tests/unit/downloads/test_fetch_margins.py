@@ -6,6 +6,7 @@ F29 M37: what is asked for, kept, joined, thrown away and waited for.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import itertools
 import json
@@ -553,3 +554,15 @@ def test_an_address_that_is_no_url_is_an_error_of_ours(tmp_path, clock, url):
         fetch(url, tmp_path / "a", client=files.client)
     assert files.asked == []
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("answer", [whole(), httpx.Response(404)])
+@pytest.mark.parametrize("given", [True, False])
+def test_a_client_that_was_made_for_a_download_ends_with_it(given, answer, tmp_path, monkeypatch):
+    """M37: no connection is left; a client of the caller's stays open."""
+    client = Files(answer).client
+    monkeypatch.setattr(sys.modules["tinker_ext.downloads.fetch"], "_client", lambda: client)
+    with contextlib.suppress(DownloadError):
+        fetch(URL, tmp_path / "a", client=client if given else None)
+    assert client.is_closed is not given
+    client.close()

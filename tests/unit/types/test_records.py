@@ -205,3 +205,21 @@ def test_fields_are_given_by_name(name):
     """M30: as to the official types; a field that is added later moves no other."""
     with pytest.raises(TypeError, match="positional"):
         getattr(types, name)(1)
+
+
+def test_whatever_is_a_number_to_python_is_one():
+    """M30: by `__float__` or by `__index__`; text and truth values are not."""
+
+    class Whole:
+        def __index__(self):
+            return 3
+
+    class Broken:
+        def __float__(self):
+            return 0.5
+
+    for value, wanted in ((Whole(), 3.0), (Broken(), 0.5), (np.float32(0.25), 0.25), (2, 2)):
+        assert types.AdamParams(learning_rate=value).learning_rate == wanted
+    for value in ("1", b"1", True, None, [1]):
+        with pytest.raises(InvalidInputError):
+            types.AdamParams(learning_rate=value)
