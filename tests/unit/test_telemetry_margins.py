@@ -14,7 +14,14 @@ from virtual_clock import run_virtual
 from tinker_ext._transport.messages import Lane
 from tinker_ext.errors import error_for_status
 from tinker_ext.observe.reporter import Reporter
-from tinker_ext.telemetry import RetryScheduled, SessionEnded, SessionStarted
+from tinker_ext.telemetry import (
+    Callback,
+    Observers,
+    RetryScheduled,
+    SessionEnded,
+    SessionStarted,
+    opentelemetry_observer,
+)
 
 QUIET = RetryScheduled("asample", Lane.SAMPLE, 1, "503", 1.0, "backoff")
 LOUD = SessionEnded("s1", "errored", "ZeroDivisionError", 3.5)
@@ -206,3 +213,30 @@ def test_a_forked_child_sends_nothing_of_its_parent():
 
     run_virtual(scenario())
     assert [events for _, events in endpoint.sent] == [[1]]
+
+
+def test_an_observer_that_is_removed_is_told_nothing_more():
+    """M34: the others are, in their order."""
+    told = []
+    first, second = (Callback(lambda event, name=name: told.append(name)) for name in "ab")
+    observers = Observers([first])
+    observers.add(second)
+    observers.notice(SessionStarted("S"))
+    observers.remove(first)
+    observers.remove(first)
+    observers.notice(SessionStarted("S"))
+    assert told == ["a", "b", "b"]
+    observers.remove(second)
+    assert not observers
+
+
+def test_without_opentelemetry_there_is_no_observer(monkeypatch):
+    """M39: it is an extra; neither half of it will do."""
+
+    def missing(name):
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr("importlib.util.find_spec", missing)
+    assert opentelemetry_observer() is None
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert opentelemetry_observer() is None
