@@ -244,6 +244,7 @@ def test_async_runs(server, path):
             async for _ in run.steps_async(2):
                 await run.training.forward_backward_async([datum()], "cross_entropy")
                 await run.training.optim_step_async(adam())
+            assert run.how == "started"
             return await run.save_async("end"), run.journal.state.checkpoints
 
     saved, checkpoints = asyncio.run(main())

@@ -246,7 +246,16 @@ def swapped_arguments(file: _File, node: ast.AST) -> Iterator[Bug]:
     if isinstance(first, ast.Starred) or isinstance(second, ast.Starred):
         return
     name = file.text(node.func)
-    if name in ("isinstance", "getattr", "setattr", "issubclass", "cast", "min", "max"):
+    if name in (
+        "isinstance",
+        "getattr",
+        "setattr",
+        "issubclass",
+        "cast",
+        "min",
+        "max",
+        "contextlib.suppress",
+    ):
         return  # the order means nothing, or another order fails wherever it is run
     start, end = file.span(node)
     a, b = file.span(first), file.span(second)

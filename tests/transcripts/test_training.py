@@ -77,6 +77,8 @@ RARE = [
     ),
     ("dedupe", "opt wait opt wait opt", {"optim_step 1-5": "lost", "optim_step 6-9": "page"}),
     ("strict?", "opt wait opt opt wait opt", {"optim_step 1": "refused", "optim_step 2": "lost"}),
+    ("ignore?", "opt wait opt", {"optim_step 1": "lost", "r3 1-2": "paused"}),
+    ("order", "opt fb save wait", {"optim_step 1+": "down", "forward_backward 1": "refused"}),
     ("late", "load opt load opt wait opt", {"load_weights 1-2": "fails", "r2 1": "after 2"}),
     ("late", "load opt wait opt", {"load_weights 1": "fails", "forward 1": "refused"}),
 ]

@@ -240,7 +240,8 @@ class Told(logging.Handler):
             )
         elif isinstance(event, QueueStateSeen) and self._state != (event.state, event.reason):
             self._state = (event.state, event.reason)
-            self.line(f"  state {event.state}, reason {event.reason}")
+            what = f"{event.operation} on {event.target}"
+            self.line(f"  state of {what}: {event.state}, reason {event.reason}")
         elif isinstance(event, OperationFinished) and (event.failure or event.retries):
             said = getattr(event.failure, "effect", None) or ""
             if event.effect == "no" and ("may or may not" in said or "not known" in said):

@@ -72,7 +72,7 @@ def split_base_url(url: str) -> tuple[Origin, str]:
         if difflib.get_close_matches(given.partition(":")[0].lower(), ["embedded"]):
             raise ConfigurationError(f"{rule}, or be 'embedded'")
         raise ConfigurationError(
-            rule if "@" in given else f"{rule}: did you mean http://{given} or https://{given}?"
+            rule if "@" in url else f"{rule}: did you mean http://{given} or https://{given}?"
         )
     if port == 0:
         raise ConfigurationError("the base URL has port 0, on which no server can be reached")

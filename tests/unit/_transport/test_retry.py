@@ -318,6 +318,11 @@ def test_billing_pause_ends() -> None:
     assert outcome.reply is not None
     assert outcome.reply.status == 402
     assert elapsed == pytest.approx(60.0)
+    # Other failures are gone on with for as long as there is time.
+    script = Script(*[503] * 40, 200)
+    outcome, _, elapsed = go(script, RetryRule.DEDUPE, timing=Timing(billing=5.0), deadline=1e6)
+    assert outcome.verdict == Accept()
+    assert elapsed > 20.0
 
 
 @pytest.mark.parametrize("status", [408, 500, 503])

@@ -69,6 +69,17 @@ def test_every_step_arrives_with_its_numbers(tmp_path):
     assert (kept.flushed, kept.closed) == (2, 1)
 
 
+def test_a_step_that_trained_nothing_has_no_speed(tmp_path):
+    """M34: whether the log says so or leaves it out."""
+    kept = Kept()
+    log = log_to(tmp_path / "run", kept)
+    log.write("step", step=1, seconds=2.0, tokens={"train": 0})
+    log.write("step", step=2, seconds=2.0)
+    log.write("step", step=3, seconds=0.0, tokens={"train": 4})
+    log.close()
+    assert [values.get("tokens_per_second") for _, values in kept.steps] == [0.0, 0.0, None]
+
+
 def test_one_thread_passes_steps_on_and_none_where_nobody_listens(tmp_path):
     """M34: however many lines are written."""
 
