@@ -64,6 +64,7 @@ LEAST_SECONDS = 0.02
 # Tests that read what is there when a file is loaded, in whatever file.
 OF_WHAT_IS_LOADED = (
     "tests/unit/test_public_defaults.py::test_what_is_sent_when_an_argument_is_left_out",
+    "tests/unit/types/test_records.py::test_fields_are_given_by_name",
 )
 PART = 20
 LEAST_MOVED = 4

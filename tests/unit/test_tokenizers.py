@@ -4,11 +4,12 @@ import json
 import os
 import shutil
 import sys
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 
-from tinker_ext import tokenizers
+from tinker_ext import TrainingClient, tokenizers
 from tinker_ext.errors import TinkerError
 from tinker_ext.tokenizers import TokenizerName, local_file, tokenizer_for_model
 
@@ -192,3 +193,14 @@ def test_a_template_that_cannot_be_rendered_says_what_is_missing(tmp_path, monke
     monkeypatch.setitem(sys.modules, "jinja2.sandbox", None)
     with pytest.raises(TinkerError, match=r"chat templates need jinja2: pip install"):
         tokenizer.apply_chat_template([])
+
+
+@pytest.mark.parametrize(
+    ("told", "wanted"), [("org/other", "org/other"), (None, "org/model"), ("", "org/model")]
+)
+def test_the_tokenizer_that_a_server_names_wins(told, wanted, monkeypatch):
+    """M14: over the name of the model, of which a variant is left out."""
+    data = SimpleNamespace(model_name="org/model:variant", tokenizer_id=told)
+    client = SimpleNamespace(get_info=lambda: SimpleNamespace(model_data=data))
+    monkeypatch.setattr(tokenizers, "load", lambda chosen: chosen)
+    assert TrainingClient.get_tokenizer(client).id == wanted

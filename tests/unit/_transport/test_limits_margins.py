@@ -640,6 +640,28 @@ def test_probes_of_an_outage_come_at_first_every_third_of_a_second_and_then_ever
     run_virtual(scenario())
 
 
+def test_few_who_wait_are_let_go_one_by_one():
+    """M42: one every hundredth of a second, the first at once."""
+
+    async def scenario():
+        tokens, left = RetryTokens(), []
+        for _ in range(3):
+            tokens.note("train", ok=False, started=now())
+
+        async def retry():
+            await tokens.probe("train", 10_000.0)
+            left.append(now())
+
+        waits = started(*(retry() for _ in range(6)))
+        await asyncio.sleep(0.1)  # one of them has left as a probe
+        began = now()
+        tokens.note("train", ok=True, started=began)
+        await asyncio.gather(*waits)
+        assert left[1:] == [pytest.approx(began + 0.01 * i) for i in range(5)]
+
+    run_virtual(scenario())
+
+
 def test_lanes_in_trouble_probe_in_turn():
     """M25: one line of probes for a server, fair between its lanes."""
 

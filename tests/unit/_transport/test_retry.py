@@ -325,6 +325,23 @@ def test_billing_pause_ends() -> None:
     assert elapsed > 20.0
 
 
+def test_an_answer_between_failures_begins_their_count_anew() -> None:
+    """M24: a call that asks until something is ready comes back at once after its next failure."""
+
+    async def main() -> list[str]:
+        attempts = Attempts("x", Lane.REST, RetryRule.READ, 300.0, Timing(), random.Random(3))
+        attempts.pending = lambda reply: 7.0
+        said = []
+        for status in (503, 503, 200, 503, 503):
+            told = await attempts.take(Reply(status, {}, b""), None)
+            assert isinstance(told, Retry)
+            said.append(told.source)
+        return said
+
+    wanted = ["immediate", "backoff", "pending", "immediate", "backoff"]
+    assert run_virtual(main()) == wanted
+
+
 @pytest.mark.parametrize("status", [408, 500, 503])
 def test_unsafe_operation_is_sent_once(status: int) -> None:
     """M20: on a server that ignores seq ids a doubtful failure is never repeated."""

@@ -81,13 +81,16 @@ def test_details_are_kept():
     assert read(200, {"type": "try_again", "request_id": "r1", "queue_state": "x"}).immediate
     sized = read(200, {"status": "complete_metadata", "response_payload_size": 5})
     assert sized.size == 5
-    failed = read(200, {"error": "no", "category": "User"}).error
-    assert isinstance(failed, RequestFailedError)
-    assert (failed.message, failed.category, failed.request_id) == (
-        "no",
-        RequestErrorCategory.User,
-        "r1",
-    )
+    for status in (200, 400):
+        failed = read(status, {"error": "no", "category": "User"}).error
+        assert isinstance(failed, RequestFailedError)
+        assert (failed.message, failed.category, failed.request_id) == (
+            "no",
+            RequestErrorCategory.User,
+            "r1",
+        )
+    unsorted = read(400, {"detail": "no"}).error
+    assert (unsorted.message, unsorted.request_id, unsorted.in_doubt) == ("no", "r1", True)
     assert read(200, {"error": "x", "category": "new"}).error.category == "unknown"
     assert isinstance(read(410, {}).error, FutureExpiredError)
     assert isinstance(read(403, {}).error, APIStatusError)
