@@ -303,6 +303,9 @@ def test_a_damaged_result_is_read_as_the_runtime_reads_it(rows, data):
         for batched in record.fields.values():
             if batched.data:
                 batched.data = bytes(aside[int.from_bytes(batched.data, "little")])
+    # The runtime keeps what it does not know, such as an entry of a map with a field too many.
+    for message in (again, whole):
+        message.DiscardUnknownFields()
     assert again == whole or np.isnan(list(whole.metrics.values())).any()
 
 
