@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +15,7 @@ from tinker_ext.clients import arguments, models
 from tinker_ext.clients.service import _row
 from tinker_ext.core.future import LightFuture
 from tinker_ext.errors import APIResponseValidationError, InvalidInputError, TinkerError
+from tinker_ext.journal import Journal
 
 
 def test_the_row_of_an_operation():
@@ -100,6 +102,21 @@ def test_what_needs_a_journal_says_so():
             return len(service.pending())
 
     assert run(scenario) == 0
+
+
+def test_a_run_that_has_made_no_model_starts_anew(tmp_path):
+    """M20: a crash may come before the model is made, whether or not its plan was written down."""
+
+    async def scenario():
+        async with client(StubServer()) as service:
+            workspace = service._workspace
+            with contextlib.closing(Journal(tmp_path / "j")) as journal:
+                workspace.journal = journal
+                assert await models.resume(workspace, True, None) is None
+                journal.plan({"base_model": "m", "rank": 4, "seed": 1})
+                assert await models.resume(workspace, True, None) is None
+
+    run(scenario)
 
 
 def test_an_archive_is_a_link():
