@@ -37,6 +37,11 @@ ENDS = {
         {"asample 1+": "swallowed"},
         {},
     ),
+    "the last one that a batched poll asks for is cancelled": (
+        "2*sample sleep:1 cancel:1 sleep:1 cancel:2 sleep:60 sample",
+        {"retrieve_futures 1-2": "after 40"},
+        {"flags": BATCHED},
+    ),
     "nothing moves": ("3*sample", {"asample 1+": "busy"}, {"progress_timeout": 30.0}),
     "a large one is refused": ("large sample", {"asample 1": "busy"}, {}),
     "bytes of the server": ("3*large", {}, {"flags": {"sample_dispatch_bytes_semaphore_size": 9}}),

@@ -12,6 +12,7 @@ from stub_server import StubServer
 from tinker_api import operations as api
 
 from tinker_ext.clients import arguments, models
+from tinker_ext.clients.rest import checkpoint_parts
 from tinker_ext.clients.service import _row
 from tinker_ext.core.future import LightFuture
 from tinker_ext.errors import APIResponseValidationError, InvalidInputError, TinkerError
@@ -192,3 +193,15 @@ def test_a_custom_loss_is_a_function_or_a_handle():
     for wrong in ("jax", None):
         with pytest.raises(InvalidInputError, match="backend must be"):
             arguments.loss_function(loss, None, wrong)
+
+
+def test_ids_of_checkpoints_have_two_parts():
+    """M13: a kind and a name; what has fewer or more would ask for something else."""
+    assert checkpoint_parts("r", "weights/a") == {
+        "training_run_id": "r",
+        "checkpoint_kind": "weights",
+        "checkpoint_name": "a",
+    }
+    for wrong in ("weights", "weights/", "weights/a/b", "", None, 7):
+        with pytest.raises(InvalidInputError, match="is not a checkpoint id"):
+            checkpoint_parts("r", wrong)
