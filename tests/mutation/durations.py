@@ -21,6 +21,12 @@ def pytest_configure() -> None:
         os.environ["COVERAGE_PROCESS_START"] = os.environ["MUTATION_PROGRAMS"]
 
 
+def pytest_runtest_logstart() -> None:
+    """A test begins; what was used before it, to load the tests, is not its own."""
+    global _used
+    _used = sum(os.times()[:4])
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Iterator[None]:
     """Report the time of processors, programs included: how busy the machine is does not count."""

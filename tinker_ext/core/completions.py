@@ -72,8 +72,6 @@ class Completions:
             if not self._waiting and self._task is not None:
                 self._task.cancel()  # nobody is left to be told
             raise
-        finally:
-            self._waiting.pop(request_id, None)
 
     def fetched(self, request_id: str) -> None:
         """Note that a result was read, so that the server may forget it."""
