@@ -395,7 +395,8 @@ class LogIndex(Seen):
                 file.writelines([b"%08x" % zlib.crc32(text), text])
             new.replace(self._place)
         except (OSError, TypeError):
-            new.unlink(missing_ok=True)
+            with suppress(OSError):  # a name that is too long cannot be asked for, either
+                new.unlink()
 
     def _load(self) -> None:
         try:

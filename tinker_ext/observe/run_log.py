@@ -241,6 +241,7 @@ class RunLogObserver:
         self._lock = forks.lock()
         self._steps = last_steps(run_log.path)
         self._index = LogIndex(run_log.path)
+        self._indexing = forks.lock()
         self._models: dict[str, _Model] = {}
         self._states: dict[str, str] = {}
         # Called for every request, so without asking for one type after the other.
@@ -274,7 +275,7 @@ class RunLogObserver:
         self._waits.flush()
         seconds, totals = round(event.seconds, 6), self._ledger.totals()
         self._write("session_end", event, "status", seconds=seconds, totals=totals)
-        with self._lock:
+        with self._indexing:
             self._index.advance(BEHIND)
             if self._index.offset > SAVE_BYTES:
                 self._index.save()
@@ -300,9 +301,6 @@ class RunLogObserver:
     def _finished(self, event: OperationFinished) -> None:
         self._states.pop(event.request_id or "", None)
         self._waits.finished(event)
-        if event.number % INDEXED_CALLS == 0:
-            with self._lock:
-                self._index.advance(INDEXED_BYTES)
         # In this order: the page passes over calls without trouble by the ends of their lines.
         self._log.write(
             "operation",
@@ -328,13 +326,18 @@ class RunLogObserver:
         )
         with self._lock:
             model = self._models.get(event.target)
-            if model is None or event.number not in model.calls:
-                return
-            model.calls[event.number] = event
-            for each in model.in_order():
-                model.add(each)
-                if each.operation == "optim_step" and each.failure is None:
-                    self._step(each, model)
+            if model is not None and event.number in model.calls:
+                model.calls[event.number] = event
+                for each in model.in_order():
+                    model.add(each)
+                    if each.operation == "optim_step" and each.failure is None:
+                        self._step(each, model)
+        # Last, and by one at a time: neither a call nor a line waits for the index.
+        if event.number % INDEXED_CALLS == 0 and self._indexing.acquire(blocking=False):
+            try:
+                self._index.advance(INDEXED_BYTES)
+            finally:
+                self._indexing.release()
 
     def _step(self, event: OperationFinished, model: _Model) -> None:
         model.step += 1

@@ -1,10 +1,16 @@
 """The index that a run keeps beside its own log: a page opens it without reading the log."""
 
+import threading
+from types import SimpleNamespace
+
 import pytest
 from in_process import MODEL, adam, client, datum, run, server
 
 from tinker_ext.observe import index, run_log
 from tinker_ext.observe.index import LogIndex
+from tinker_ext.observe.run_log import RunLogObserver
+from tinker_ext.runlog import Ledger, RunLog, read
+from tinker_ext.telemetry import OperationFinished, OperationStarted
 from tinker_ext.ui.shown import Shown
 
 
@@ -106,3 +112,49 @@ def test_a_run_goes_on_without_an_index_where_none_can_be_written(path):
     log = Shown(path)
     log.advance()
     assert (log.step, log.ended) == (8, "success")
+
+
+def test_a_log_whose_name_leaves_no_room_for_an_index_loses_no_line(tmp_path):
+    """M34: nor a step: the name of the index would be longer than a file's can be."""
+    path = tmp_path / ("x" * 245 + ".jsonl")
+    assert run(lambda: steps_known(path, 8)) == [0] * 8
+    lines = [each["type"] for each in read(path)]
+    assert (lines.count("step"), lines.count("operation")) == (8, lines.count("start"))
+
+
+def test_an_index_that_fails_costs_no_line(path, monkeypatch):
+    """M34: whatever is wrong with it."""
+    monkeypatch.setattr(LogIndex, "advance", lambda *_: 1 // 0)
+    run(lambda: steps_known(path, 8))
+    lines = [each["type"] for each in read(path)]
+    assert (lines.count("step"), lines.count("operation")) == (8, lines.count("start"))
+
+
+def test_no_call_waits_for_the_index(path, monkeypatch):
+    """M34: while one thread reads for it, the calls of others begin and end."""
+    reading, go_on = threading.Event(), threading.Event()
+
+    def advance(*_):
+        reading.set()
+        go_on.wait(60)
+
+    monkeypatch.setattr(LogIndex, "advance", advance)
+    runtime = SimpleNamespace(time=lambda: 0.0, call=lambda *_: None)
+    writer = RunLogObserver(RunLog(path), Ledger(), runtime, {})
+
+    def call(number):
+        writer.notice(OperationStarted(number, "optim_step", "m", None))
+        writer.notice(
+            OperationFinished(number=number, operation="optim_step", target="m", seconds=1.0)
+        )
+
+    threads = [threading.Thread(target=call, args=(number,), daemon=True) for number in (2, 4)]
+    for thread in threads:
+        thread.start()
+        assert reading.wait(60)
+    threads[1].join(10)
+    try:
+        assert [each["step"] for each in read(path) if each["type"] == "step"] == [1, 2]
+    finally:
+        go_on.set()
+    threads[0].join()
