@@ -26,7 +26,7 @@ import orjson
 from tinker_ext.runlog import KINDS, VERSION
 
 T = TypeVar("T", dict[str, Any], list[Any])
-FORMAT = 8
+FORMAT = 9
 """Of the index file; one of another format is made anew."""
 
 BEHIND = 1 << 22
@@ -122,14 +122,13 @@ class Seen:
     """What the lines so far said, but for steps and pending calls: what JSON can store."""
 
     offset: int = 0
-    mark: list[int] = attrs.field(factory=lambda: [0, 0])
+    marks: list[list[int]] = attrs.field(factory=list)
     model: str | None = None
     target: str | None = None
     currency: str | None = None
     ended: str | None = None
     began: float | None = None
     updated: float | None = None
-    replaced: bool = False
     lines: int = 0
     bad: int = 0
     step: int = 0
@@ -158,6 +157,7 @@ class LogIndex(Seen):
         self.path, self._begins = path, begin
         self._place = path.with_name(f"{path.name}.index")
         self.error: str | None = None
+        self.replaced = self._opened = False
         self._stamp: tuple[int, int, int] | None = None
         self._begin(offset=begin)
         if not begin:
@@ -187,10 +187,10 @@ class LogIndex(Seen):
                 return 0
             with opened(self.path) as file:
                 self.size, self.error = found.st_size, None
-                length, checksum = self.mark
-                if self.size < self.offset or zlib.crc32(file.read(length)) != checksum:
-                    self._begin(replaced=True)  # another log was put in its place
-                    self.size, before = found.st_size, 0
+                if self.size < self.offset or not self._is_marked(file):
+                    self._begin()  # another log was put in its place, or this one was edited
+                    self.size, before, self.replaced = found.st_size, 0, self._opened
+                self._opened = True
                 self._look_ahead(file)
                 at_end = self._read(file, most)
             self._stamp = stamp if at_end else None
@@ -208,15 +208,14 @@ class LogIndex(Seen):
         """Whether much of the log has not been read yet."""
         return self.error is None and self.size - self.offset > BEHIND
 
+    def _is_marked(self, file: BinaryIO) -> bool:
+        return all(_sum(file, begin, end) == checksum for begin, end, checksum in self.marks)
+
     def _look_ahead(self, file: BinaryIO) -> None:
         """Called before reading on."""
 
     def _read(self, file: Any, most: int) -> bool:
         """Read on; says whether the end was reached, but for a line that has not got its own."""
-        if self.mark[0] < HEAD:
-            file.seek(0)
-            head = file.read(HEAD)
-            self.mark = [len(head), zlib.crc32(head)]
         file.seek(self.offset)
         if self._begins == self.offset > 0:
             self.offset += len(file.readline())
@@ -229,6 +228,8 @@ class LogIndex(Seen):
                 # A line without its end is still being written, or was torn; it is read again.
                 self.offset -= len(lines.pop())
             self._take(lines)
+        ends = {(0, min(HEAD, self.offset)), (max(0, self.offset - HEAD), self.offset)}
+        self.marks = [[begin, end, _sum(file, begin, end)] for begin, end in sorted(ends)]
         return at_end
 
     def _take(self, lines: list[bytes]) -> None:
@@ -429,6 +430,11 @@ def opened(path: Path) -> BinaryIO:
         file.close()
         raise OSError(errno.EINVAL, "it is not a regular file")
     return file
+
+
+def _sum(file: BinaryIO, begin: int, end: int) -> int:
+    file.seek(begin)
+    return zlib.crc32(file.read(end - begin))
 
 
 def readable(name: str | Path) -> str:

@@ -158,3 +158,39 @@ def test_no_call_waits_for_the_index(path, monkeypatch):
     finally:
         go_on.set()
     threads[0].join()
+
+
+@pytest.mark.parametrize("between", [True, False])
+def test_a_page_opened_later_does_not_say_that_a_log_was_replaced(path, monkeypatch, between):
+    """F29: moved away during the run or before it; the page has only ever seen the new one."""
+    monkeypatch.setattr("tinker_ext.runlog.LOOK_SECONDS", 0.0)
+
+    async def scenario():
+        async for step in train(path, 12):
+            if step and not between and not path.with_name("old.jsonl").exists():
+                path.rename(path.with_name("old.jsonl"))
+
+    run(scenario)
+    if between:
+        path.rename(path.with_name("old.jsonl"))
+        stale = path.with_name("metrics.jsonl.index").read_bytes()
+        run(scenario)
+        shown = Shown(path).details(1e9)
+        path.with_name("metrics.jsonl.index").write_bytes(stale)
+        log = Shown(path)
+        log.advance()
+        assert log.details(1e9) == shown
+    log = Shown(path)
+    log.advance()
+    assert log.details(1e9) == as_read_anew(path)
+
+
+def test_a_log_that_was_edited_between_two_runs_is_read_anew(path):
+    """Bad input: a line was taken out, and the log has grown beyond its index again."""
+    run(lambda: steps_known(path, 8))
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(each for each in lines if b'"step":7,' not in each))
+    run(lambda: steps_known(path, 8))
+    shown = Shown(path).details(1e9)
+    assert len(shown["spark"]) == 15
+    assert shown == as_read_anew(path)
