@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -51,6 +52,29 @@ def test_methods_and_results_are_checked_too(monkeypatch):
     losses._fault(node("output", args=("returned",)))
     losses._fault(node("placeholder"))
     assert seen == [("method", "sum"), ("output", "returned")]
+
+
+def test_what_a_traced_loss_returns(monkeypatch):
+    """M15: a loss and metrics, each of them traced."""
+
+    class Node:
+        pass
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "torch.fx", SimpleNamespace(Node=Node))
+    traced = Node()
+    assert losses._output_fault((traced, {})) is None
+    assert losses._output_fault([traced, {"custom/a:sum": traced}]) is None
+    for output, said in (
+        (traced, "must return (loss, metrics)"),
+        ((traced,), "must return (loss, metrics)"),
+        ((0.5, {}), "must return a tensor as its loss, not 0.5"),
+        ((traced, [traced]), "must return a dict of metrics"),
+        ((traced, {"custom/a:sum": 0.5}), "returns 0.5 as metric 'custom/a:sum'"),
+    ):
+        assert said in losses._output_fault(output)
+    with pytest.raises(InvalidInputError, match="must look like custom/"):
+        losses._output_fault((traced, {"a": traced}))
 
 
 class Number(float):

@@ -309,3 +309,12 @@ def test_max_connections_must_be_positive_and_the_config_pickles():
             RetryConfig(max_connections=wrong)
     config = RetryConfig(max_connections=5, progress_timeout=1.0, jitter_factor=0.1)
     assert pickle.loads(pickle.dumps(config)) == config
+
+
+@pytest.mark.parametrize("name", ["enable_retry_logic", "enable_stuck_detection"])
+@pytest.mark.parametrize("value", ["maybe", 2, None])
+def test_switches_are_on_or_off(name, value):
+    """M33: anything else is refused with the name of the switch."""
+    with pytest.raises(ConfigurationError, match=name):
+        RetryConfig(**{name: value})
+    assert getattr(RetryConfig(**{name: False}), name) is False
