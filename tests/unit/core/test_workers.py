@@ -214,3 +214,14 @@ def test_a_closed_loop_takes_nothing(loop):
     with pytest.raises(TypeError):
         made.call_soon(None)  # in its debug mode a loop checks what it is given
     made.close()
+
+
+def test_the_end_of_a_program_waits_for_the_thread():
+    """M21: what is under way on it ends before the interpreter does."""
+    runtime = loop_module.LoopThread()
+    runtime.retain()
+    thread, ended = runtime._thread, []
+    runtime.call(ended.append, 1)
+    runtime.at_exit()
+    assert not thread.is_alive()
+    assert ended == [1]
