@@ -196,6 +196,8 @@ def _with(word: bytes, path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]
         path = path / DEFAULT_NAME
     with path.open("rb") as file:
         for line in file:
+            if not line.endswith(b"\n"):
+                line += file.readline()  # its writer was amid it
             if word not in line:
                 continue
             try:

@@ -8,6 +8,7 @@ Curves are kept as columns of numbers and thinned out when they are asked for.
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import stat
@@ -221,7 +222,10 @@ class LogIndex(Seen):
             self.offset += len(file.readline())
         end, at_end = self.offset + most, False
         while self.offset < end and not at_end:
-            lines = file.readlines(CHUNK)
+            left = max(0, self.size - self.offset)
+            # Not all by `file.readlines`: it makes two of a line that is being written.
+            near_end = left <= CHUNK
+            lines = (io.BytesIO(file.read(left)) if near_end else file).readlines(CHUNK)
             self.offset = file.tell()
             at_end = not lines or not lines[-1].endswith(b"\n")
             if at_end and lines:

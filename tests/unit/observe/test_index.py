@@ -1,5 +1,6 @@
 """The index that a run keeps beside its own log: a page opens it without reading the log."""
 
+import io
 import threading
 from types import SimpleNamespace
 
@@ -194,3 +195,39 @@ def test_a_log_that_was_edited_between_two_runs_is_read_anew(path):
     shown = Shown(path).details(1e9)
     assert len(shown["spark"]) == 15
     assert shown == as_read_anew(path)
+
+
+class Growing(io.FileIO):
+    """A file whose writer goes on when it was read to its end for the first time."""
+
+    rest = b""
+
+    def readinto(self, buffer):
+        count = super().readinto(buffer)
+        if not count:
+            with open(self.name, "ab") as file:
+                file.write(Growing.rest)
+            Growing.rest = b""
+        return count
+
+
+@pytest.mark.parametrize("reader", ["index", "read"])
+def test_a_line_that_is_written_while_it_is_read_is_one(path, monkeypatch, reader):
+    """M50: a reader that comes to the end amid a line gets the rest of it a moment later."""
+    lines = RunLog(path)
+    for number in range(1, 4):
+        lines.write("step", step=number, target="m", loss=2.5)
+    whole = path.read_bytes()
+    end = whole.index(b'"step":2')
+    path.write_bytes(whole[:end])
+    monkeypatch.setattr(Growing, "rest", whole[end:])
+    if reader == "read":
+        monkeypatch.setattr(type(path), "open", lambda *_: io.BufferedReader(Growing(path)))
+        assert [each["step"] for each in read(path)] == [1, 2, 3]
+        return
+    monkeypatch.setattr(index, "opened", lambda _: io.BufferedReader(Growing(path)))
+    log = LogIndex(path)
+    log.advance()
+    path.write_bytes(whole)
+    log.advance()
+    assert (list(log.steps["m"].columns["step"]), log.bad) == ([1.0, 2.0, 3.0], 0)
