@@ -155,3 +155,18 @@ def test_a_proxy_that_httpx_cannot_speak_to_is_named():
     with pytest.raises(ConfigurationError, match=r"cannot be used \(foo://…\)") as caught:
         bridge.proxy_transport("foo://user:secret@host")
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("headers", "hosts"),
+    [
+        ("", ["s.test"]),
+        ("A: b\r\nX-Host: other.test\r\n", ["s.test"]),
+        ("Host: other.test\r\nA: b\r\n", ["other.test"]),
+        ("A: b\r\nhost: other.test\r\n", ["other.test"]),
+    ],
+)
+def test_a_request_names_one_host(headers, hosts):
+    """M25: the one that the caller gave, if any; httpx refuses to send two."""
+    _, (request,) = sent(reply(200), headers=headers)
+    assert request.headers.get_list("host") == hosts
