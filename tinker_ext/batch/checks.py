@@ -135,7 +135,7 @@ def _check_config(loss_fn: str, config: Mapping[str, float | str]) -> None:
         )
     for name, value in config.items():
         if not (isinstance(name, str) and name.isprintable()):
-            raise InvalidInputError(f"loss_fn_config: the name of a setting is text, not {name!r}.")
+            raise InvalidInputError(f"loss_fn_config: a name is printable text, not {name!r}.")
         known = SETTINGS.get(loss_fn)
         if known is not None and name not in known:
             hint = f"Known: {', '.join(known)}." if known else f"{loss_fn} has no settings."
@@ -163,7 +163,7 @@ def _check_datum(
     for name, value in inputs.items():
         if not (isinstance(name, str) and name.isprintable()):
             raise InvalidInputError(
-                f"data[{index}].loss_fn_inputs: the name of an input is text, not {name!r}."
+                f"data[{index}].loss_fn_inputs: a name is printable text, not {name!r}."
             )
         if not isinstance(value, TensorData):
             raise InvalidInputError(

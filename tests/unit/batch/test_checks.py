@@ -54,13 +54,15 @@ def test_bad_datums(example, message):
         check_batch([example], "cross_entropy")
 
 
-@pytest.mark.parametrize("name", [1, b"weights", ("a",), "half a pair \ud800"])
+@pytest.mark.parametrize("name", [1, b"weights", ("a",), "two\nlines", "half a pair \ud800"])
 def test_names_are_text(name):
     """M7: a name that no wire can carry fails at the call, also beside an array."""
     inputs = {"target_tokens": [2, 3], name: np.ones(2, np.float32)}
-    with pytest.raises(InvalidInputError, match=r"data\[0\].loss_fn_inputs: the name of an input"):
+    with pytest.raises(
+        InvalidInputError, match=r"data\[0\].loss_fn_inputs: a name is printable text, not"
+    ):
         check_batch([Datum(ModelInput.from_ints([1, 2]), inputs)], "cross_entropy")
-    with pytest.raises(InvalidInputError, match="loss_fn_config: the name of a setting"):
+    with pytest.raises(InvalidInputError, match="loss_fn_config: a name is printable text, not"):
         check_batch([datum(target_tokens=[2, 3])], "one_of_the_server", {name: 1.0})
 
 
