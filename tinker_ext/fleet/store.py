@@ -176,7 +176,7 @@ class Database(Store):
             return 0.0, {}, {}
         file.parent.mkdir(parents=True, exist_ok=True)
         file.open("ab").close()  # says more than SQLite about what is not allowed
-        with closing(sqlite3.connect(file, BUSY_SECONDS)) as database, database:
+        with closing(sqlite3.connect(file, timeout=BUSY_SECONDS)) as database, database:
             database.execute("PRAGMA journal_mode = WAL")
             database.executescript(_TABLES)
             database.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", mine.items())
@@ -190,7 +190,7 @@ class Database(Store):
         try:
             # Not kept: a forked child could not use it, and a deleted one could be used on, alone.
             place = f"{Path(self.place, FILE).as_uri()}?mode=rw"
-            database = sqlite3.connect(place, BUSY_SECONDS, isolation_level=None, uri=True)
+            database = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
             with closing(database), database:
                 # A power cut may cost the last seconds, which the members tell again.
                 database.execute("PRAGMA synchronous = OFF")
