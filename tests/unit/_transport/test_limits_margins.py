@@ -595,19 +595,24 @@ def test_five_successes_give_one_retry_back(given, more):
     run_virtual(scenario())
 
 
+def retries_in_an_outage(tokens, lane, count, left):
+    """Have a lane fail and start retries that wait for its recovery; `left` gets their times."""
+    for _ in range(3):
+        tokens.note(lane, ok=False, started=now())
+
+    async def retry():
+        await tokens.probe(lane, 10_000.0)
+        left.append(now())
+
+    return started(*(retry() for _ in range(count)))
+
+
 def test_probes_of_an_outage_come_at_first_every_third_of_a_second_and_then_every_second():
     """M24 M42: the pauses grow by a tenth each; recovery lets the rest go within half a second."""
 
     async def scenario():
         tokens, left = RetryTokens(), []
-        for _ in range(3):
-            tokens.note("train", ok=False, started=now())
-
-        async def retry():
-            await tokens.probe("train", 10_000.0)
-            left.append(now())
-
-        waits = started(*(retry() for _ in range(120)))
+        waits = retries_in_an_outage(tokens, "train", 120, left)
         await asyncio.sleep(30.0)
         assert left[0] == 0.0
         pauses = [b - a for a, b in itertools.pairwise(left)]
@@ -629,10 +634,8 @@ def test_probes_of_an_outage_come_at_first_every_third_of_a_second_and_then_ever
         assert not tokens.unhealthy("train")
         # The next outage begins with short pauses again.
         await asyncio.sleep(5.0)
-        for _ in range(3):
-            tokens.note("train", ok=False, started=now())
         left.clear()
-        waits = started(*(retry() for _ in range(3)))
+        waits = retries_in_an_outage(tokens, "train", 3, left)
         await asyncio.gather(*waits)
         assert left[1] - left[0] == pytest.approx(0.35)
         assert left[0] >= began + 5.0
@@ -645,14 +648,7 @@ def test_few_who_wait_are_let_go_one_by_one():
 
     async def scenario():
         tokens, left = RetryTokens(), []
-        for _ in range(3):
-            tokens.note("train", ok=False, started=now())
-
-        async def retry():
-            await tokens.probe("train", 10_000.0)
-            left.append(now())
-
-        waits = started(*(retry() for _ in range(6)))
+        waits = retries_in_an_outage(tokens, "train", 6, left)
         await asyncio.sleep(0.1)  # one of them has left as a probe
         began = now()
         tokens.note("train", ok=True, started=began)
@@ -691,14 +687,7 @@ def test_a_lane_that_fails_again_while_its_line_is_let_go_keeps_the_rest():
 
     async def scenario():
         tokens, left = RetryTokens(), []
-        for _ in range(3):
-            tokens.note("train", ok=False, started=now())
-
-        async def retry():
-            await tokens.probe("train", 10_000.0)
-            left.append(now())
-
-        waits = started(*(retry() for _ in range(500)))
+        waits = retries_in_an_outage(tokens, "train", 500, left)
         await asyncio.sleep(0.1)
         tokens.note("train", ok=True, started=now())
         await asyncio.sleep(0.105)
@@ -739,14 +728,7 @@ def test_a_not_yet_that_comes_at_once_lets_probes_go_faster_but_not_all():
 
     async def scenario():
         tokens, left = RetryTokens(), []
-        for _ in range(3):
-            tokens.note("poll", ok=False, started=now())
-
-        async def retry():
-            await tokens.probe("poll", 10_000.0)
-            left.append(now())
-
-        waits = started(*(retry() for _ in range(200)))
+        waits = retries_in_an_outage(tokens, "poll", 200, left)
         await asyncio.sleep(10.0)
         count = len(left)
         # One to a question from before the outage says nothing.
