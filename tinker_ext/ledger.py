@@ -186,6 +186,10 @@ class Account:
             self.tokens + tokens, self.cost + (cost or 0.0), self.priced and cost is not None
         )
 
+    def amounts(self) -> dict[str, float]:
+        """How much it is of all that a budget may limit."""
+        return {"tokens": self.tokens.total, **self.tokens.to_dict(), "cost": self.cost}
+
 
 class Ledger:
     """Counts tokens and money of one client; safe from any thread.
@@ -212,6 +216,9 @@ class Ledger:
 
     def __init__(self, budget: Budget | None = None, prices: Prices | None = None) -> None:
         self.budget = budget or Budget()
+        self.limits: Mapping[str, float] = attrs.asdict(
+            self.budget, filter=lambda _, value: value is not None
+        )
         self.prices = prices
         if self.budget.cost is not None and prices is None:
             raise ConfigurationError(
@@ -243,8 +250,7 @@ class Ledger:
 
     def terms(self) -> dict[str, Any]:
         """Return the budget and the currency, as the run log writes them."""
-        limits = attrs.asdict(self.budget, filter=lambda _, value: value is not None)
-        return {"budget": limits, "currency": self.prices and self.prices.currency}
+        return {"budget": dict(self.limits), "currency": self.prices and self.prices.currency}
 
     def hold(self, tokens: Tokens, model: str | None = None, operation: str = "") -> Hold:
         """Set aside what a call may use at most.
@@ -258,12 +264,14 @@ class Ledger:
             BudgetExceededError: The call could exceed the budget; nothing is set aside.
             ConfigurationError: The budget is money and the model has no price.
         """
-        cost = self._price(tokens, model)
-        with self._lock:
-            would = self._taken.plus(tokens, cost)
-            self._check(would, tokens, cost or 0.0, operation)
-            self._taken = would
-        return Hold(self, tokens, cost, model)
+        hold = Hold(self, tokens, self._price(tokens, model), model)
+        if kind := self._take(hold):
+            raise BudgetExceededError(
+                f"The budget of {self.limits[kind]:,} {self._unit(kind)} would be exceeded: "
+                f"{self._taken.amounts()[kind]:,.6g} used or under way, and this call may use "
+                f"{hold.amounts()[kind]:,.6g}. Nothing was sent."
+            ).with_context(operation=operation or None)
+        return hold
 
     def _price(self, tokens: Tokens, model: str | None) -> float | None:
         if self.prices is None:
@@ -276,24 +284,26 @@ class Ledger:
             )
         return cost
 
-    def _check(self, would: Account, more: Tokens, cost: float, operation: str) -> None:
-        limits = (
-            ("tokens", would.tokens.total, more.total),
-            ("train", would.tokens.train, more.train),
-            ("prefill", would.tokens.prefill, more.prefill),
-            ("sample", would.tokens.sample, more.sample),
-            ("cost", would.cost, cost),
-        )
-        for name, sum_, extra in limits:
-            limit = getattr(self.budget, name)
-            # A call that uses nothing of a kind cannot exceed its limit.
-            if limit is not None and extra and sum_ > limit:
-                unit = self.prices.currency if name == "cost" and self.prices else name
-                what = unit if name in ("tokens", "cost") else f"{unit} tokens"
-                raise BudgetExceededError(
-                    f"The budget of {limit:,} {what} would be exceeded: {sum_ - extra:,.6g} used "
-                    f"or under way, and this call may use {extra:,.6g}. Nothing was sent."
-                ).with_context(operation=operation or None)
+    def _allowed(self) -> Mapping[str, float]:
+        """The most that may be used and held; asked with the lock."""
+        return self.limits
+
+    def _take(self, hold: Hold) -> str | None:
+        """Hold what a call may use, unless it would exceed a limit; returns which one."""
+        with self._lock:
+            would = self._taken.plus(hold.tokens, hold.cost)
+            if allowed := self._allowed():
+                total = would.amounts()
+                for kind, most in allowed.items():
+                    # A call that uses nothing of a kind cannot exceed its limit.
+                    if total[kind] > most and hold.amounts()[kind]:
+                        return kind
+            self._taken = would
+        return None
+
+    def _unit(self, kind: str) -> str:
+        unit = self.prices.currency if kind == "cost" and self.prices else kind
+        return unit if kind in ("tokens", "cost") else f"{unit} tokens"
 
     def _settle(self, hold: Hold, used: Tokens) -> None:
         cost = None if self.prices is None else self.prices.cost(used, hold.model)
@@ -315,6 +325,10 @@ class Hold:
     model: str | None
     _life: int = 0  # of the ledger, where it may begin another one; see `SharedLedger`
     _open: bool = attrs.field(default=True, init=False)
+
+    def amounts(self) -> dict[str, float]:
+        """How much it is of all that a budget may limit."""
+        return Account(self.tokens, self.cost or 0.0).amounts()
 
     def settle(self, used: Tokens) -> None:
         """Replace the hold by what was used."""

@@ -79,11 +79,8 @@ def measure(samples: int = SAMPLES, rounds: int = ROUNDS) -> tuple[float, float,
 def report(members: int, rounds: int = 200) -> tuple[float, float]:
     """Kilobytes that a folder keeps of so many members, and milliseconds for a report of one."""
     samples = SimpleNamespace(
-        in_flight=4, queued=9, active=4, accepted=4, refused=(), limit_changed=None,
-        server=SimpleNamespace(
-            config=SimpleNamespace(sample_concurrency=2000), dialect=None,
-            runtime=SimpleNamespace(call=lambda step: None),
-        ),
+        in_flight=4, queued=9, active=4, accepted=4, refused=(), limit_changed=None, most=2000,
+        server=SimpleNamespace(runtime=SimpleNamespace(call=lambda step: None)),
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         fleet = [

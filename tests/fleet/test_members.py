@@ -23,10 +23,8 @@ class Work:
 
     def __init__(self, in_flight=0, queued=0, most=1000, refused=0):
         self.in_flight, self.queued, self.refused = in_flight, queued, set(range(refused))
-        self.pauses = []
+        self.most, self.pauses = most, []
         self.server = SimpleNamespace(
-            config=SimpleNamespace(sample_concurrency=most),
-            dialect=None,
             runtime=SimpleNamespace(call=lambda step: step()),
             connection=SimpleNamespace(backoff=SimpleNamespace(pause=self.pauses.append)),
         )

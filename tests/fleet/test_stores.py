@@ -20,23 +20,22 @@ SAID = dict.fromkeys(("cap", "active", "held", "accepted", "pause"), 0)
 SAID |= {"demand": 99, "refusal": -1, "window": 64, "version": __version__, "waiting": "idle"}
 
 
-def report(store, name, has=None, **fields):
-    """A report that does not plan unless it is the first."""
+def step(store, name, has=None, **fields):
+    """A report that does not plan unless it is the first; what the store says then."""
     given = {"new": False, "ttl": 60.0, "every": 1e6, "urgent": False, "said": SAID}
     given |= {"id": name, "has": {**NOTHING, **(has or {})}, **USUAL, **fields}
     return store.report(SERVER, given)
 
 
-def step(*args, **fields):
-    """The same; what the store says then."""
-    return report(*args, **fields)[1]
-
-
 def take(store, name, has=None, known=None, limits=None, ttl=60.0, **need):
     """Ask for some of the budget besides what the member has; what it has then, or None."""
+    told = {**NOTHING, "tokens": has or 0}
     fields = {"need": {**NOTHING, **need}, "known": known or {}, "limits": limits or {}}
-    granted, fleet = report(store, name, {"tokens": has or 0}, ttl=ttl, **fields)
-    return fleet.spend[name]["tokens"] if granted else None
+    spent = step(store, name, told, ttl=ttl, **fields).spend[name]
+    if spent == told:
+        return None
+    assert all(spent[kind] >= told[kind] + amount for kind, amount in need.items())
+    return spent["tokens"]
 
 
 def look(store):
@@ -156,11 +155,10 @@ def test_a_call_decided_before_a_report_of_its_own_client_is_decided_anew(
     decide = state.Fleet.report
 
     def decide_and_lose_time(*args):
-        granted = decide(*args)
+        decide(*args)
         monkeypatch.undo()
         step(others, "a", has={"tokens": 30}, ttl=20.0)
         assert take(others, "b", has=40, tokens=30) == 70
-        return granted
 
     monkeypatch.setattr(state.Fleet, "report", decide_and_lose_time)
     assert take(store, "a", has=30, tokens=30) is None
@@ -286,9 +284,8 @@ def test_both_stores_decide_alike(tmp_path, redis_server):
         fields |= {"need": rng.choice([None, need])}
         fields |= {"known": {rng.choice("abcz"): {**NOTHING, "tokens": rng.randrange(900)}}}
         name = rng.choice("abcdef")
-        (granted, one), (as_well, other) = (report(each, name, has, **fields) for each in stores)
-        assert granted == as_well, fields
-        assert one.spend == other.spend
+        one, other = (step(each, name, has, **fields) for each in stores)
+        assert one.spend == other.spend, fields
         assert one.members == other.members
         assert one.plan == other.plan
         assert one.limits == other.limits, fields
@@ -356,7 +353,7 @@ def test_a_child_forked_in_the_middle_of_a_step_can_use_the_store(tmp_path):
     def lose_time(now, salt, text):
         inside.set()
         time.sleep(0.3)
-        return "{}"
+        return state.Fleet(now)
 
     thread = threading.Thread(target=store._step, args=("another", lose_time))
     thread.start()

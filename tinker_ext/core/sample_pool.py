@@ -338,7 +338,8 @@ class SamplePool:
         self._sized_for: Dialect | None = None
         self._slots: FairQueue | None = None
         self._polls: FairQueue | None = None
-        self._most_told: float = math.inf
+        self.most = config.sample_concurrency
+        """The most that settings and server let be in flight at once."""
         self.refused: set[Sample] = set()
         """Those in flight that the server refused for now, until they are sent again."""
         self.bytes = ByteBudget(config.sample_bytes_in_flight)
@@ -439,7 +440,7 @@ class SamplePool:
         slots = self._slots.limit
         if self._sending >= slots:
             return
-        most = min(self.limit.value, self._most_told)
+        most = min(self.limit.value, self.most)
         while self._sending < slots and len(self._in_flight) < most:
             sample = self._queue.pop()
             if sample is None:
@@ -469,7 +470,8 @@ class SamplePool:
         self._polls = server.connection.queue(api.RETRIEVE_FUTURE.lane)
         self._sized_for = dialect = server.dialect
         if dialect is not None:
-            self._most_told = dialect.config.sample_max_concurrent_requests
+            told = dialect.config.sample_max_concurrent_requests
+            self.most = min(server.config.sample_concurrency, told)
         self.bytes.resize(
             server.bytes_allowed("sample_bytes_in_flight", "sample_dispatch_bytes_semaphore_size")
         )

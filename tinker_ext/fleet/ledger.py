@@ -28,7 +28,6 @@ class SharedLedger(Ledger):
     def __init__(self, member: Member) -> None:
         super().__init__()
         self._member, self._life = member, 0
-        self.limits: Amounts = {}
         self.reset()
 
     def reset(self) -> None:
@@ -42,23 +41,21 @@ class SharedLedger(Ledger):
     def hold(self, tokens: Tokens, model: str | None = None, operation: str = "") -> Hold:
         """Set aside what a call may use at most; see `Ledger.hold`."""
         self._member.enter()  # a forked child has nothing of its own before it has reported
-        cost = self._price(tokens, model)
-        while True:
-            with self._lock:
-                would = self._taken.plus(tokens, cost)
-                total = _amounts(would.tokens, would.cost)
-                # Together they stay within what was left, if all are cut off and read the same.
-                share = self._left if self._member.is_cut_off else {}
-                over = [k for k in self.limits if total[k] > self._aside[k] + share.get(k, 0.0)]
-                # A call that uses nothing of a kind cannot exceed its limit.
-                if not over or not any(map(_amounts(tokens, cost).get, over)):
-                    self._taken = would
-                    return Hold(self, tokens, cost, model, self._life)
-            need = _amounts(tokens, cost)
-            cut_off = self._member.is_cut_off
-            granted, fleet = (False, None) if cut_off else self._member.sync(need)
-            if not granted and (cut_off or fleet):
-                raise self._exceeded(need, fleet).with_context(operation=operation or None)
+        hold = Hold(self, tokens, self._price(tokens, model), model, self._life)
+        fleet: Fleet | None = None  # when it was asked last
+        while kind := self._take(hold):
+            need = hold.amounts()
+            short = fleet.short(need) if fleet else None
+            if short or self._member.is_cut_off:
+                error = self._exceeded(short or kind, need, fleet)
+                raise error.with_context(operation=operation or None)
+            fleet = self._member.sync(need)
+        return hold
+
+    def _allowed(self) -> Amounts:
+        # Together they stay within what was left, if all are cut off and read the same.
+        share = self._left if self._member.is_cut_off else {}
+        return {kind: self._aside[kind] + share.get(kind, 0.0) for kind in self.limits}
 
     def _settle(self, hold: Hold, used: Tokens) -> None:
         if hold._life == self._life:
@@ -67,11 +64,10 @@ class SharedLedger(Ledger):
     def told(self, *, keep: bool) -> dict[str, Any]:
         """What a report says of the budget, also to a store that has lost what it held.
 
-        Args:
-            keep: Whether the rest of a block stays, unless it is large; else it is given back.
+        The rest of a block is given back unless `keep`, and of a large one also then.
         """
         with self._lock:
-            has = _amounts(self._taken.tokens, self._taken.cost)
+            has = self._taken.amounts()
             for kind, share in self._left.items() if keep else ():
                 has[kind] += max(0.0, min(self._aside[kind] - has[kind], BLOCK_PART * share))
             # The store may note it though its reply is lost: what is given back is not used.
@@ -81,34 +77,25 @@ class SharedLedger(Ledger):
 
     def learn(self, fleet: Fleet) -> None:
         """Take note of the budget of all, and of what is set aside for this client."""
-        limits, count = fleet.limits, max(1, len(fleet.members))
+        count = max(1, len(fleet.members))
         # Made first: nothing of a store that is damaged is taken over, and told to it again.
         left = {kind: max(0.0, most) / count for kind, most in fleet.left().items()}
-        budget = Budget(**cast("dict[str, Any]", limits))
+        budget = Budget(**cast("dict[str, Any]", fleet.limits))
         prices = Prices(**fleet.prices) if self.prices is None and fleet.prices else self.prices
         with self._lock:
-            self._known, self.limits, self._left = fleet.spend, limits, left
+            self._known, self.limits, self._left = fleet.spend, fleet.limits, left
             self._aside = self._known[self._member.id]
         self.prices, self.budget = prices, budget
 
-    def _exceeded(self, need: Amounts, fleet: Fleet | None) -> BudgetExceededError:
-        left = fleet.left() if fleet else self._left
-        kind = max((k for k in self.limits if need[k]), key=lambda k: need[k] > left.get(k, 0))
-        unit = self.prices.currency if kind == "cost" and self.prices else kind
-        what = unit if kind in ("tokens", "cost") else f"{unit} tokens"
+    def _exceeded(self, kind: str, need: Amounts, fleet: Fleet | None) -> BudgetExceededError:
         used, who = "", "Its store does not answer, and this client has used its share"
         if fleet:
             used = f"{fleet.taken()[kind]:,.6g} used or set aside, and "
-            spend = sorted(
-                ((each.get(kind, 0), name) for name, each in fleet.spend.items()), reverse=True
-            )
-            who = "Spent by: " + ", ".join(f"{name} {most:,.6g}" for most, name in spend[:NAMED])
-            who += f" and {len(spend) - NAMED} more" if len(spend) > NAMED else ""
+            by_most = sorted(fleet.spend.items(), key=lambda each: -each[1].get(kind, 0))
+            named = [f"{name} {spend.get(kind, 0):,.6g}" for name, spend in by_most]
+            who = "Spent by: " + ", ".join(named[:NAMED])
+            who += f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
         return BudgetExceededError(
-            f"The fleet's budget of {self.limits[kind]:,.6g} {what} would be exceeded: {used}this "
-            f"call may use {need[kind]:,.6g}. Nothing was sent. {who}."
+            f"The fleet's budget of {self.limits[kind]:,.6g} {self._unit(kind)} would be exceeded: "
+            f"{used}this call may use {need[kind]:,.6g}. Nothing was sent. {who}."
         )
-
-
-def _amounts(tokens: Tokens, cost: float | None) -> dict[str, float]:
-    return {"tokens": tokens.total, **tokens.to_dict(), "cost": cost or 0.0}

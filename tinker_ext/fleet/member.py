@@ -12,8 +12,10 @@ import os
 import random
 import secrets
 import socket
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -24,7 +26,7 @@ from tinker_ext import forks
 from tinker_ext._version import __version__
 from tinker_ext.errors import ConfigurationError
 from tinker_ext.fleet.ledger import SharedLedger
-from tinker_ext.fleet.plan import Plan, lease_seconds, plan_seconds, sync_seconds
+from tinker_ext.fleet.plan import Plan, Row, lease_seconds, plan_seconds, sync_seconds
 from tinker_ext.fleet.state import Amounts, Fleet
 from tinker_ext.fleet.store import open_store
 from tinker_ext.ledger import Ledger
@@ -32,6 +34,7 @@ from tinker_ext.ledger import Ledger
 if TYPE_CHECKING:
     from tinker_ext._transport.limits import SharedBackoff
     from tinker_ext.core.sample_pool import SamplePool
+    from tinker_ext.core.workspace import Workspace
 
 log = logging.getLogger("tinker_ext")
 
@@ -43,14 +46,28 @@ LARGEST = 2**53  # the largest budget that every store can hold; more than any r
 CAUTION = 0.75  # part of an equal share, while the store is away: members may have come meanwhile
 
 
+def attach(workspace: Workspace, address: str, *, run: str | None, strict: bool) -> Member:
+    """Make a client a member of the fleet at an address; `run` is its name for people.
+
+    Raises:
+        ConfigurationError: The address is not one, or `strict` and the store cannot be used.
+    """
+    server, pool = workspace.server, weakref.ref(workspace.samples)
+    run = (run or os.path.basename(sys.argv[0]) or "python").encode(errors="replace").decode()
+    member = Member(address, pool, (server.base_url, server.fingerprint), run)
+    member.join(strict=strict)
+    workspace.watchers.ledger = member.ledger
+    workspace.samples.share_limit(member)
+    workspace.closers.append(lambda: asyncio.to_thread(member.leave))
+    weakref.finalize(workspace, member.leave)  # for a client that is never closed
+    return member
+
+
 class Member:
     """One client of a fleet, in the place of the sampler's own adaptive limit.
 
-    Args:
-        address: Where the fleet lives: a folder, or a URL of Redis.
-        pool: Gives its samples, or None when its client is gone.
-        server: Its URL and a one-way mark of the credential.
-        run: Name of the run, for people.
+    `pool` gives its samples, or None when its client is gone; `server` is a URL and a one-way mark
+    of the credential.
     """
 
     def __init__(
@@ -70,10 +87,9 @@ class Member:
         self._who = {"host": host, "process": process, "run": self._run, "version": __version__}
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._plan, self._members = Plan(), 1
-        self._cap = self._accepted = self._refused = self._held = 0
+        self._row, self._plan, self._members = Row(self.id), Plan(), 1
+        self._refused = 0
         self._less = 0  # permits given up since the store went away, because of refusals
-        self._refusal = -1  # number of the plan in force at a refusal that is not planned for yet
         self._renewed = self._pause_until = 0.0
         self._new = self._changed = True
         self._down = self._ended = self._resting = False
@@ -82,18 +98,13 @@ class Member:
     # -- the life of a member --------------------------------------------------------------
 
     def join(self, *, strict: bool = True) -> None:
-        """Enter the fleet and start reporting.
-
-        Raises:
-            ConfigurationError: The store cannot be used; unless `strict`, the member tries on.
-        """
+        """Enter the fleet and start reporting; also to a store that fails, unless `strict`."""
         self.sync(strict=strict)
         self._start()
 
     def share(self, ledger: Ledger) -> SharedLedger:
         """Add the budget and the prices of a client to its fleet's; the ledger to use instead."""
-        limits = attrs.asdict(ledger.budget, filter=lambda _, value: value is not None)
-        limits = {kind: min(most, LARGEST) for kind, most in limits.items()}
+        limits = {kind: min(most, LARGEST) for kind, most in ledger.limits.items()}
         with self._lock:  # else the reply to an earlier report could take it away again
             self.ledger.limits = {**self.ledger.limits, **limits}
             self.ledger.prices = ledger.prices or self.ledger.prices
@@ -102,15 +113,14 @@ class Member:
 
     def leave(self) -> None:
         """Give the lease back and stop; safe to call twice."""
+        ended, self._ended = self._ended, True
         # A finalizer may come while this very thread reports: then the lease ends by itself.
-        if not self._ended and self._lock.acquire(timeout=LEAVE_SECONDS):
+        if not ended and self._lock.acquire(timeout=LEAVE_SECONDS):
             with suppress(ConfigurationError):
                 if not self.is_cut_off:
                     self.store.report(self._server, self._report(None))
             self.store.close()
-            self._ended = True
             self._lock.release()
-        self._ended = True
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(1.0)
@@ -143,27 +153,28 @@ class Member:
             if self._thread is None:
                 self._start()
             self._wake.set()
-        return self._cap
+        return self._row.cap
 
     def accepted(self, *, in_flight: int) -> None:
         """Note that the server took a request while `in_flight` were under way."""
-        self._accepted += 1
+        self._row.accepted += 1
 
     def refused(self, *, started: float, pause: float = 0.0, full: bool = True) -> None:
         """Note a refusal, as the sampler's own limit does."""
         self._refused += 1
-        if full and self._refusal < 0 and (pool := self._pool()) is not None:
-            self._held, self._refusal = pool.accepted, self._plan.number
+        row, pool = self._row, self._pool()
+        if full and row.refusal < 0 and pool is not None:
+            row.held, row.refusal = pool.accepted, self._plan.number
             self._wake.set()
         if full and self._down:
             self._less += 1
-            self._cap = max(1, self._cap - 1)
+            row.cap = max(1, row.cap - 1)
         self._pause_until = max(self._pause_until, time.monotonic() + pause)
 
     async def after_refusal(self, backoff: SharedBackoff) -> None:
         """Wait until a refused request may be sent again: after the pause, with a permit."""
         await backoff.wait()
-        while (pool := self._pool()) is not None and pool.active >= self._cap:
+        while (pool := self._pool()) is not None and pool.active >= self._row.cap:
             await asyncio.sleep(0.02 + 0.03 * random.random())
             await backoff.wait()
 
@@ -184,23 +195,21 @@ class Member:
             time.sleep(min(wait, QUICK_SECONDS))
             self._wake.clear()
 
-    def sync(
-        self, need: Amounts | None = None, *, strict: bool = False
-    ) -> tuple[bool, Fleet | None]:
-        """Report and do as is said; whether what a call may `need` was set aside, and what is said.
+    def sync(self, need: Amounts | None = None, *, strict: bool = False) -> Fleet | None:
+        """Report, ask for what a call may `need` of the budget, and do as is said; what that is.
 
         Without the store the member goes on, unless `strict`.
         """
         if not self._lock.acquire(timeout=ASK_SECONDS if need else -1):
             self._down = True
-            return False, None
+            return None
         try:
             if (pool := self._pool()) is not None and not self._ended:
-                granted, fleet = self.store.report(self._server, self._report(pool, need))
+                fleet = self.store.report(self._server, self._report(pool, need))
                 with self.store.reading():
                     self.ledger.learn(fleet)
                     self._follow(fleet, pool)
-                return granted, fleet
+                return fleet
             self._down = True
         except ConfigurationError as error:
             if strict:
@@ -208,7 +217,7 @@ class Member:
             self._go_on(error)
         finally:
             self._lock.release()
-        return False, None
+        return None
 
     def _report(self, pool: SamplePool | None, need: Amounts | None = None) -> dict[str, Any]:
         """What the store is told; without a pool it is the last time."""
@@ -217,7 +226,7 @@ class Member:
             "new": self._new,
             "ttl": lease_seconds(self._members) if pool else 0.0,
             "every": plan_seconds(self._members),
-            "urgent": self._refusal >= 0 or self._new,
+            "urgent": self._row.refusal >= 0 or self._new,
             "base_url": self._server[0],
             "said": self._said(pool) if pool else {},
             "need": need,
@@ -226,32 +235,27 @@ class Member:
 
     def _said(self, pool: SamplePool) -> dict[str, Any]:
         """What a plan needs to know (`Row`), and what people want to see."""
-        demand = min(pool.in_flight + pool.queued, _most(pool))
-        pause = max(0.0, self._pause_until - time.monotonic())
-        waiting = "permits" if demand > self._cap else "server" if pool.in_flight else "idle"
+        row = self._row
+        row.active, row.demand = pool.active, min(pool.in_flight + pool.queued, pool.most)
+        row.held = pool.accepted if row.refusal < 0 else row.held
+        row.pause = max(0.0, self._pause_until - time.monotonic())
+        waiting = "permits" if row.demand > row.cap else "server" if pool.in_flight else "idle"
         return {
             **self._who,
-            "cap": self._cap,
-            "active": pool.active,
-            "demand": demand,
-            "held": pool.accepted if self._refusal < 0 else self._held,
-            "accepted": self._accepted,
-            "refusal": self._refusal,
-            "pause": pause,
-            "window": self._plan.size,
+            **attrs.asdict(row),
             "queued": pool.queued + len(pool.refused),
             "refused": self._refused,
-            "waiting": "pause" if pause else waiting,
+            "waiting": "pause" if row.pause else waiting,
         }
 
     def _follow(self, fleet: Fleet, pool: SamplePool) -> None:
         """Do as the plan says."""
-        plan, self._members = fleet.plan, max(1, len(fleet.members))
-        if not plan.cut <= self._refusal <= plan.number:
-            self._refusal = -1  # a plan was made of it, or it was of a store that is lost
+        plan, row, self._members = fleet.plan, self._row, max(1, len(fleet.members))
+        if not plan.cut <= row.refusal <= plan.number:
+            row.refusal = -1  # a plan was made of it, or it was of a store that is lost
         if self._down:
             log.info("The store of the fleet answers again; %d members.", self._members)
-        self._plan, self._renewed = plan, time.monotonic()
+        self._plan, row.window, self._renewed = plan, plan.size, time.monotonic()
         self._new, self._down, self._less = False, False, 0
         if self.id in plan.shares:
             self._set(plan.shares[self.id])
@@ -273,13 +277,13 @@ class Member:
         if now - self._warned >= WARN_SECONDS:
             self._warned = now
             text = "A fleet's store does not answer; going on with %d permits until it does. %s"
-            log.warning(text, self._cap, error)
+            log.warning(text, self._row.cap, error)
 
     def _set(self, cap: int) -> None:
         if (pool := self._pool()) is not None:
-            before, self._cap = self._cap, min(cap, _most(pool))
-            self._changed = self._cap != before
-            if self._cap > before and pool.queued:
+            before, self._row.cap = self._row.cap, min(cap, pool.most)
+            self._changed = self._row.cap != before
+            if self._row.cap > before and pool.queued:
                 pool.server.runtime.call(pool.limit_changed)
 
     def _next(self) -> float:
@@ -291,11 +295,6 @@ class Member:
             usual, self._resting = max(usual, IDLE_SECONDS), True
         elif self._changed:
             usual = QUICK_SECONDS  # the next plan is made of what became of the permits
-        elif self._plan.phase == "grow" or pool.active > self._cap:
+        elif self._plan.phase == "grow" or pool.active > self._row.cap:
             usual = max(QUICK_SECONDS, usual / 3)
         return usual * (0.8 + 0.4 * random.random())
-
-
-def _most(pool: SamplePool) -> int:
-    most, dialect = pool.server.config.sample_concurrency, pool.server.dialect
-    return min(most, dialect.config.sample_max_concurrent_requests) if dialect else most

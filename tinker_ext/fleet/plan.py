@@ -64,7 +64,7 @@ class Plan:
     shares: dict[str, int] = attrs.Factory(dict)  # permits of each member
 
 
-@attrs.frozen
+@attrs.define
 class Row:
     """What a member said last, and when."""
 

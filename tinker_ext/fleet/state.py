@@ -65,11 +65,13 @@ class Fleet:
         taken = self.taken()
         return {kind: most - taken[kind] for kind, most in self.limits.items()}
 
-    def report(self, given: Mapping[str, Any]) -> bool:
-        """Renew a lease, or end it (`ttl` 0), and plan when it is time.
+    def short(self, need: Amounts) -> str | None:
+        """What less is left of than a call needs."""
+        left = self.left().items()
+        return next((kind for kind, most in left if need[kind] and most < need[kind]), None)
 
-        Returns whether what the member needs of the budget was set aside.
-        """
+    def report(self, given: Mapping[str, Any]) -> None:
+        """Renew a lease, or end it (`ttl` 0), take what is needed, and plan if it is time."""
         now, name, ttl, every = self.now, given["id"], given["ttl"], given["every"]
         if self.plan.made > now:  # the clock was set back: as if the store had lost its plan
             self.plan, self.next = Plan(), 0.0
@@ -82,7 +84,8 @@ class Fleet:
         self.base_url, self.prices = given["base_url"], given["prices"] or self.prices
         for kind, most in given["limits"].items():
             self.limits[kind] = min(most, self.limits.get(kind, most))
-        granted = bool(given["need"]) and self._set_aside(row, given["need"])
+        if given["need"] and not self.short(given["need"]):
+            self._set_aside(row, given["need"])
         if not ttl:
             self._add_up()
         # Newcomers and refusals do not wait for the next plan, but many of them share one.
@@ -90,7 +93,6 @@ class Fleet:
         if ttl and not 0 < wait <= every:
             rows = [Row(each["id"], *(each[name] for name in _TOLD)) for each in self.members]
             self.plan, self.next = make_plan(self.plan, rows, now), now + every
-        return granted
 
     def _noted(self, said: dict[str, Any], last: Mapping[str, Any]) -> dict[str, Any]:
         """What a member said, when, since when it waits for that, and how fast it is."""
@@ -114,15 +116,12 @@ class Fleet:
             row = self.rows.setdefault(name, dict(_GONE))
             row["spend"] = {kind: max(spend[kind], row["spend"].get(kind, 0)) for kind in KINDS}
 
-    def _set_aside(self, row: dict[str, Any], need: Amounts) -> bool:
+    def _set_aside(self, row: dict[str, Any], need: Amounts) -> None:
         """Set aside what a call needs, and more for the next ones while there is plenty."""
         rest = {kind: left - need[kind] for kind, left in self.left().items() if need[kind]}
-        if any(left < 0 for left in rest.values()):
-            return False
         part = BLOCK_PART / max(1, len(self.members))
         calls = 1 + min([BLOCK_CALLS, *(part * left // need[kind] for kind, left in rest.items())])
         row["spend"] = {kind: row["spend"][kind] + calls * need[kind] for kind in KINDS}
-        return True
 
     def _add_up(self) -> None:
         """Keep the sum of what most of those spent that have left: every report reads all rows."""

@@ -31,7 +31,7 @@ LAYOUT = 6  # of what is written into a store; another when another version coul
 _VERSION = __version__.split(".")[:2]
 _ONE_VERSION = "Run one version in all processes, or give this run a place of its own."
 Contents = tuple[float, dict[str, str], dict[str, str]]  # time, about the store, text of each fleet
-Change = Callable[[float, str, str], str]  # of the time, the salt and a text: another text
+Change = Callable[[float, str, str], Fleet]  # of the time, the salt and a text: the fleet after it
 
 FILE = "fleet.sqlite3"
 BUSY_SECONDS = 3.0
@@ -75,7 +75,7 @@ class Store:
     hint: str
     failures: tuple[type[Exception], ...]
     _open: Callable[[Mapping[str, str]], Contents]  # after adding what is missing of what is given
-    _step: Callable[[str, Change], None]  # lets a change replace what is kept of a fleet
+    _step: Callable[[str, Change], Fleet]  # lets a change replace what is kept of a fleet
 
     def __init__(self, place: str) -> None:
         self.place, self.salt = place, ""
@@ -111,15 +111,13 @@ class Store:
         text = f"{base_url}\0{fingerprint}".encode()
         return hmac.new(self.salt.encode(), text, hashlib.sha256).hexdigest()[:24]
 
-    def report(self, server: tuple[str, str], given: Mapping[str, Any]) -> tuple[bool, Fleet]:
-        """Take the step of a member (`Fleet.report`); whether it has what it needs, and the fleet.
+    def report(self, server: tuple[str, str], given: Mapping[str, Any]) -> Fleet:
+        """Take the step of a member (`Fleet.report`); returns the fleet after it.
 
         Members of another version plan by other rules; there is an error while they are there.
         """
-        granted, fleet = False, Fleet()
 
-        def change(now: float, salt: str, text: str) -> str:
-            nonlocal granted, fleet
+        def change(now: float, salt: str, text: str) -> Fleet:
             if salt != self.salt:
                 raise ConfigurationError(f"Another store is in the place of {self.place}.")
             fleet = Fleet.read(text, now)
@@ -130,17 +128,15 @@ class Store:
                         f"The fleet at {self.place} is in use by tinker-ext {theirs} "
                         f"({member['id']}) and this is {__version__}. {_ONE_VERSION}"
                     )
-            granted = fleet.report(given)
-            return fleet.text()
+            fleet.report(given)
+            return fleet
 
         if self.salt:
             with suppress(ConfigurationError), self.reading():
-                self._step(self.name_of(*server), change)
-                return granted, fleet
+                return self._step(self.name_of(*server), change)
         self.open()  # it is the first time, or another is in its place
         with self.reading():
-            self._step(self.name_of(*server), change)
-        return granted, fleet
+            return self._step(self.name_of(*server), change)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -184,7 +180,7 @@ class Database(Store):
             about = dict(database.execute("SELECT key, value FROM meta"))
             return now, about, dict(database.execute("SELECT name, kept FROM fleets"))
 
-    def _step(self, fleet: str, change: Change) -> None:
+    def _step(self, name: str, change: Change) -> Fleet:
         if not _forks.acquire(timeout=BUSY_SECONDS):
             raise TimeoutError("it is busy")
         try:
@@ -195,8 +191,10 @@ class Database(Store):
                 # A power cut may cost the last seconds, which the members tell again.
                 database.execute("PRAGMA synchronous = OFF")
                 database.execute("BEGIN IMMEDIATE")
-                text = change(*database.execute(_READ, (fleet,)).fetchone())
-                database.execute("INSERT OR REPLACE INTO fleets VALUES (?, ?)", (fleet, text))
+                fleet = change(*database.execute(_READ, (name,)).fetchone())
+                kept = (name, fleet.text())
+                database.execute("INSERT OR REPLACE INTO fleets VALUES (?, ?)", kept)
+                return fleet
         finally:
             _forks.release()
 
@@ -232,7 +230,6 @@ class Redis(Store):
             pool.connection_class(**pool.connection_kwargs)  # checks the options of the URL
         except (ValueError, TypeError, wrong.RedisError) as error:
             raise ConfigurationError(f"{place} is not a URL of Redis: {error}.") from None
-        self._write = self._client.register_script(_WRITE)
 
     def _open(self, mine: Mapping[str, str]) -> Contents:
         ask = self._client.pipeline()
@@ -245,17 +242,17 @@ class Redis(Store):
             raise PermissionError(f"it refused the user or password ({error})") from None
         return seconds + micros / 1e6, {"layout": layout, "salt": salt}, fleets
 
-    def _step(self, fleet: str, change: Change) -> None:
+    def _step(self, name: str, change: Change) -> Fleet:
         keys = [KEYS["salt"], KEYS["fleets"]]
         for attempt in range(ATTEMPTS):
             if attempt:
                 time.sleep(random.uniform(0, min(LONGEST_PAUSE, 0.0005 * 2**attempt)))
-            ask = self._client.pipeline().time().get(keys[0]).hget(keys[1], fleet)
+            ask = self._client.pipeline().time().get(keys[0]).hget(keys[1], name)
             (seconds, micros), salt, text = ask.execute()
-            new = change(seconds + micros / 1e6, salt, text)
+            fleet = change(seconds + micros / 1e6, salt, text)
             seen = hashlib.sha1((text or "").encode(), usedforsecurity=False).hexdigest()
-            if self._write(keys, [salt, fleet, seen, new]):
-                return
+            if self._client.eval(_WRITE, 2, *keys, salt, name, seen, fleet.text()):
+                return fleet
         raise TimeoutError("it is busy")
 
     def close(self) -> None:
