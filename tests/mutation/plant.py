@@ -49,6 +49,7 @@ class Bug:
         function: Where in the file.
         loads: Whether it runs when the file is loaded.
         bound: If so, the name that it gives a value to.
+        around: The expressions around it, the innermost first, and its statement if that is simple.
     """
 
     path: str
@@ -62,6 +63,7 @@ class Bug:
     function: str = ""
     loads: bool = False
     bound: str = ""
+    around: tuple[str, ...] = ()
 
     def planted(self, source: bytes) -> bytes:
         """The file with the bug in it; it must be the one the bug was found in."""
@@ -106,12 +108,20 @@ class _File:
         start, end = self.span(node)
         return self.source[start:end].decode()
 
+    def around(self, node: ast.AST) -> tuple[str, ...]:
+        texts = []
+        while not isinstance(node, ast.stmt):
+            node = node.parent  # type: ignore[attr-defined]
+            if isinstance(node, ast.expr | ast.stmt) and not hasattr(node, "body"):
+                texts.append(" ".join(self.text(node).split()))
+        return tuple(texts)
+
     def bug(self, node: ast.AST, kind: str, text: str) -> Bug:
         start, end = self.span(node)
         line = getattr(node, "lineno", 0)
         first = _statement(node).lineno
         was = self.source[start:end].decode()
-        place = (_function(node), _loads(node), _bound(node))
+        place = (_function(node), _loads(node), _bound(node), self.around(node))
         return Bug(self.path, line, first, kind, start, end, text, was, *place)
 
 
@@ -246,7 +256,7 @@ def swapped_arguments(file: _File, node: ast.AST) -> Iterator[Bug]:
     if isinstance(first, ast.Starred) or isinstance(second, ast.Starred):
         return
     name = file.text(node.func)
-    if name in (
+    if file.text(first) == file.text(second) or name in (
         "isinstance",
         "getattr",
         "setattr",

@@ -74,11 +74,8 @@ def main() -> int:
     if options.since:
         changed = changed_lines(options.since)
         bugs = [bug for bug in bugs if bug.line in changed.get(bug.path, ())]
-    known = read_survivors()
-    gone = known.keys() - {_key(bug) for path in core_files() for bug in bugs_of(path)}
-    for path, function, was, text in sorted(gone):
-        print(f"{KEPT.name}: no {was!r} -> {text!r} in {function} of {path} any more")
-    if gone:
+    if gone := survivors_gone([bug for path in core_files() for bug in bugs_of(path)]):
+        print("\n".join(gone))
         return 1
     chosen = drawn(bugs, options.skip + options.bugs, options.seed)[options.skip :]
     print(f"{len(chosen)} of {len(bugs)} possible bugs in {len(files)} files")
@@ -94,11 +91,12 @@ def judged(bugs: list[Bug], found: Reach, seconds: float, workers: int) -> list[
     first = Copy(seconds, PLACE / f"tree-{os.getpid()}", ROOT)
     more = [PLACE / f"tree-{os.getpid()}-{number}" for number in range(1, min(workers, len(bugs)))]
     copies = [first, *(Copy(seconds, place, first.place) for place in more)]
-    caught, listed = Caught(), read_survivors()
-    outcomes = {bug: known for bug in bugs if (known := caught.known(bug))}
+    caught, known = Caught(), read_survivors()
+    outcomes = {bug: before for bug in bugs if (before := caught.known(bug))}
     print(f"{len(outcomes)} of them were caught before", flush=True)
     # Every test that reaches one of these would be run, for nothing.
-    outcomes |= {bug: "survived" for bug in bugs if _key(bug) in listed and bug not in outcomes}
+    listed = [bug for bug in bugs if changes_nothing(bug, known)]
+    outcomes |= {bug: "survived" for bug in listed if bug not in outcomes}
     left = iter(bugs)
 
     def work(copy: Copy) -> None:
@@ -320,7 +318,7 @@ def report(outcomes: list[tuple[Bug, str]], least: float, place: Path | None) ->
     """Print what was caught and what was not; 0 when enough was."""
     known = read_survivors()
     rows = [
-        (bug, "no change" if outcome == "survived" and _key(bug) in known else outcome)
+        (bug, "no change" if outcome == "survived" and changes_nothing(bug, known) else outcome)
         for bug, outcome in outcomes
     ]
     if place is not None:
@@ -345,14 +343,33 @@ def report(outcomes: list[tuple[Bug, str]], least: float, place: Path | None) ->
 
 
 Key = tuple[str, str, str, str]
+Survivors = dict[Key, set[str]]
+"""Bugs that were read and change nothing, each with what it may stand in; "" is anything."""
 
 
-def read_survivors() -> dict[Key, str]:
-    """Bugs that were read and change nothing, with the reason."""
-    if not KEPT.exists():
-        return {}
-    rows = tomllib.loads(KEPT.read_text()).get("bug", [])
-    return {(row["path"], row["in"], row["was"], row["text"]): row["reason"] for row in rows}
+def read_survivors() -> Survivors:
+    """What `survivors.toml` lists."""
+    known: Survivors = {}
+    for row in tomllib.loads(KEPT.read_text())["bug"]:
+        key = row["path"], row["in"], row["was"], row["text"]
+        known.setdefault(key, set()).add(row.get("of", ""))
+    return known
+
+
+def changes_nothing(bug: Bug, known: Survivors) -> bool:
+    """Whether a bug is listed."""
+    return not known.get(_key(bug), set()).isdisjoint(("", *bug.around))
+
+
+def survivors_gone(every: list[Bug]) -> list[str]:
+    """A line for each entry that fits no bug any more."""
+    there = {(_key(bug), of) for bug in every for of in ("", *bug.around)}
+    return [
+        f"{KEPT.name}: no {was!r} -> {text!r} in {of or function} of {path} any more"
+        for (path, function, was, text), places in read_survivors().items()
+        for of in places
+        if ((path, function, was, text), of) not in there
+    ]
 
 
 def _key(bug: Bug) -> Key:

@@ -19,6 +19,7 @@ async def f(a, b, lane):
         lane.count += 1
     finally:
         lane.release(2.5)
+    lane.between(lane, lane, a[3], b[3])
     return True
 '''
 
@@ -47,6 +48,14 @@ def test_every_kind_is_planted(bugs):
         ("swapped arguments", "g(b, a)"),
         ("wider except", "Exception"),
     } <= changes
+
+
+def test_bugs_that_look_alike_are_told_apart(bugs):
+    """By what is around them, so that one can be listed without the other."""
+    alike = [bug.around for bug in bugs if bug.was == "3"]
+    call = "lane.between(lane, lane, a[3], b[3])"
+    assert alike == [("a[3]", call, call), ("b[3]", call, call)]
+    assert not any(bug.was == call for bug in bugs if bug.kind == "swapped arguments")
 
 
 def test_each_is_a_change_that_still_parses(bugs):
