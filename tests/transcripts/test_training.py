@@ -47,25 +47,18 @@ RARE = [
         "opt sleep:.5 cancel:1 sleep:40 opt wait opt",
         {"optim_step 1": "held", "forward 1+": "lost"},
     ),
-    (
-        "order",
-        "fb3 opt opt wait opt",
-        {
-            "forward_backward 2": "refused",
-            "forward 1+": "refused",
-            "optim_step 1": "after 5",
-            "r1 1": "after 9",
-        },
-    ),
-    (
-        "sorted",
-        "fb3 opt opt wait opt",
-        {
-            "forward_backward 2": "refused",
-            "forward 1+": "refused",
-            "optim_step 1": "after 5",
-            "r1 1": "after 9",
-        },
+    *(
+        (
+            rule,
+            "fb3 opt opt wait opt",
+            {
+                "forward_backward 2": "refused",
+                "forward 1+": "refused",
+                "optim_step 1": "after 5",
+                "r1 1": "after 9",
+            },
+        )
+        for rule in ("order", "sorted dedupe", "sorted ignore?")
     ),
     ("order", "opt fb2 opt wait opt", {"forward_backward 1": "refused", "forward 1-3": "lost"}),
     ("order", "opt fb2 opt wait opt", {"forward_backward 1": "refused", "forward 1": "held"}),
@@ -146,7 +139,6 @@ def test_bodies_that_a_server_does_not_read(rule, plan):
 @pytest.mark.parametrize(("rule", "calls", "plan"), RARE, ids=name)
 def test_faults_that_meet_others(rule, calls, plan):
     """As above, for fillers and questions that fail as well, and calls that nobody waits for."""
-    flags = SORTS if rule in ("order", "sorted") else {}
-    number = "dedupe" if rule == "sorted" else rule
-    found = transcript(number, calls, plan, flags, retry_window=1.0)
+    flags = SORTS if rule == "order" or rule.startswith("sorted ") else {}
+    found = transcript(rule.removeprefix("sorted "), calls, plan, flags, retry_window=1.0)
     check("training-rare", name(rule, calls, plan), found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 import zlib
 
 import pytest
@@ -129,6 +130,22 @@ def test_zstd_frames_share_one_allowance() -> None:
     assert unpacker is not None
     with pytest.raises(TooLargeError):
         unpacker.feed(packed)
+
+
+def test_a_zstd_reply_that_unpacks_to_much_is_refused_soon() -> None:
+    """M28: four bytes may stand for 128 KB; no more than 16 MB are made of them at a time."""
+    header = b"\x28\xb5\x2f\xfd\x00\x58"
+    repeated = (131_072 << 3 | 0b010).to_bytes(3, "little") + b"\x00"
+    unpacker = inflater_for("zstd", 10**6)
+    assert unpacker is not None
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLargeError):
+            unpacker.feed(header + repeated * 1000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20 << 20
 
 
 def test_a_zstd_window_beyond_ours_is_refused() -> None:

@@ -15,6 +15,7 @@ from tinker_ext._transport.messages import Reply
 from tinker_ext.core.server import foreign, is_missing_endpoint, prepare, unreadable
 from tinker_ext.errors import (
     APIResponseValidationError,
+    BillingError,
     ClientClosedError,
     FeatureMissingError,
     InvalidInputError,
@@ -64,6 +65,31 @@ def test_a_server_that_lacks_an_endpoint_is_asked_whether_it_is_one(answer, erro
     run(scenario)
 
 
+def test_what_a_server_announces_is_fetched_at_once():
+    """M15 M42: polls that were answered at once wait for their turn, the fetch behind them not."""
+
+    async def scenario():
+        def handler(operation, body, request):
+            if operation != "retrieve_future":
+                return None
+            polls = times.setdefault(body["request_id"], [])
+            polls.append(now())
+            if len(polls) == 1:
+                return 408, {"queue_state": "active"}
+            size = {"status": "complete_metadata", "response_payload_size": 40}
+            return (200, size) if len(polls) == 2 else None
+
+        times = {}
+        flags = {"allow_metadata_only": True}
+        async with client(StubServer(handler, config=flags)) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            prompt, params = ModelInput.from_ints([1]), SamplingParams(max_tokens=1)
+            await asyncio.gather(*(sampler.sample(prompt, 1, params) for _ in range(30)))
+        return list(times.values())
+
+    assert all(fetched == announced for _, announced, fetched in run(scenario))
+
+
 def test_closing_ends_the_wait_for_what_a_server_speaks():
     """M21: whoever waits is told, and the next client asks anew."""
 
@@ -109,6 +135,23 @@ def test_the_time_for_one_attempt(settings, wanted):
         wanted.pop("forward", None)
     found = run(scenario)
     assert {name: found[name] for name in wanted} == wanted
+
+
+def test_a_server_without_settings_is_paid_as_long_as_the_config_says():
+    """F21: `billing_pause` counts where the server's word on it cannot be had."""
+
+    async def scenario():
+        def handler(operation, body, request):
+            if operation == "client/config":
+                return 401, {"detail": "who?"}
+            return 402, {"detail": "no credit"}
+
+        async with client(StubServer(handler), config=Config(billing_pause=20.0)) as service:
+            with pytest.raises(BillingError):
+                await service._workspace.server.call(api.GET_TRAINING_RUN, training_run_id="x")
+            return now()
+
+    assert run(scenario) == 20.0
 
 
 def test_a_forked_child_has_a_session_and_a_connection_of_its_own():

@@ -112,6 +112,28 @@ def test_a_small_archive_may_become_a_megabyte(tmp_path, size, fits):
     unpack(tmp_path / "archive", tmp_path / "out")
 
 
+@pytest.mark.parametrize(("table", "fits"), [(1_700_000, True), (2_200_000, False)])
+def test_tables_may_take_a_quarter_and_a_megabyte_more(tmp_path, table, fits):
+    """M37: names and notes of an archive are read into memory, so they are bounded too."""
+    noted = file("weights", 4 << 20)
+    noted.pax_headers = {"comment": "x" * table}
+    (tmp_path / "archive").write_bytes(tar(noted, data=bytes(4 << 20)))
+    limits = UnpackLimits(max_bytes=4 << 20)
+    if fits:
+        unpack(tmp_path / "archive", tmp_path / "out", limits=limits)
+        return
+    with pytest.raises(DownloadError, match=r"archive unpacks to more than the 4194304 bytes"):
+        unpack(tmp_path / "archive", tmp_path / "out", limits=limits)
+
+
+def test_a_path_that_is_too_long_is_not_told_in_full(tmp_path):
+    """M37: each folder has a name that is allowed, and no file system takes all of them."""
+    (tmp_path / "archive").write_bytes(tar(file("/".join(["x" * 255] * 16))))
+    with pytest.raises(DownloadError, match=r"cannot be unpacked \(OSError: .*fetch it") as caught:
+        unpack(tmp_path / "archive", tmp_path / "out")
+    assert len(str(caught.value)) < 300
+
+
 def test_progress_counts_over_all_files(tmp_path):
     """M37: bytes written so far, in blocks of 64 KB."""
     sizes, seen = (150_000, 10, 70_000), []

@@ -113,6 +113,7 @@ def steps(journal, *rows):
         (["fb opt save=a", "fb opt save=a"], [("a", 2)]),
         (["fb opt save=a", "save=a fb opt"], []),
         (["fb opt save=a", "load_weights save=b"], [("a", 1), ("b", 2)]),
+        (["fb opt save=None", "fb opt"], [("None", 1)]),  # a name like any other
     ],
 )
 def test_only_states_that_end_a_step_are_gone_back_to(journal, rows, wanted):
