@@ -82,6 +82,16 @@ def reentrant_lock() -> threading.RLock:
     return made
 
 
+def fork_lock() -> threading.Lock:
+    """A `threading.Lock` that a fork waits for: no child is made while somebody holds it."""
+    made = threading.Lock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=made.acquire, after_in_parent=made.release, after_in_child=made.release
+        )
+    return made
+
+
 def register(thing: Forkable) -> None:
     """Call `thing.after_fork()` in every forked child, in the order of registration."""
     key = id(thing)  # a weak set has no order, and needs a hash

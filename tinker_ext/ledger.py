@@ -215,18 +215,22 @@ class Ledger:
     """
 
     def __init__(self, budget: Budget | None = None, prices: Prices | None = None) -> None:
-        self.budget = budget or Budget()
-        self.limits: Mapping[str, float] = attrs.asdict(
-            self.budget, filter=lambda _, value: value is not None
+        self.limits: Mapping[str, Any] = attrs.asdict(
+            budget or Budget(), filter=lambda _, value: value is not None
         )
         self.prices = prices
-        if self.budget.cost is not None and prices is None:
+        if "cost" in self.limits and prices is None:
             raise ConfigurationError(
                 "A budget of money needs a price table: pass prices='prices.toml'."
             )
         self._lock = forks.lock()
         self._used = Account()
         self._taken = Account()  # used, or held by calls under way
+
+    @property
+    def budget(self) -> Budget:
+        """What may not be exceeded."""
+        return Budget(**self.limits)
 
     @property
     def used(self) -> Tokens:
@@ -277,7 +281,7 @@ class Ledger:
         if self.prices is None:
             return None
         cost = self.prices.cost(tokens, model)
-        if cost is None and tokens and self.budget.cost is not None:
+        if cost is None and tokens and "cost" in self.limits:
             raise ConfigurationError(
                 f"The price table has no prices for {model or 'this model'}, so its cost cannot "
                 "be held to the budget; add the model or '*' to the table."

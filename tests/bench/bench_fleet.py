@@ -13,8 +13,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
@@ -78,15 +78,13 @@ def measure(samples: int = SAMPLES, rounds: int = ROUNDS) -> tuple[float, float,
 
 def report(members: int, rounds: int = 200) -> tuple[float, float]:
     """Kilobytes that a folder keeps of so many members, and milliseconds for a report of one."""
-    samples = SimpleNamespace(
+    samples: Any = Namespace(
         in_flight=4, queued=9, active=4, accepted=4, refused=(), limit_changed=None, most=2000,
-        server=SimpleNamespace(runtime=SimpleNamespace(call=lambda step: None)),
+        server=Namespace(base_url="http://127.0.0.1:9", fingerprint="k",
+                         runtime=Namespace(call=lambda step: None)),
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
-        fleet = [
-            Member(folder, lambda: samples, ("http://127.0.0.1:9", "k"), "bench")
-            for _ in range(members)
-        ]
+        fleet = [Member(folder, samples, "bench") for _ in range(members)]
         for member in fleet:
             member.sync()
         best = float("inf")

@@ -25,6 +25,8 @@ class Work:
         self.in_flight, self.queued, self.refused = in_flight, queued, set(range(refused))
         self.most, self.pauses = most, []
         self.server = SimpleNamespace(
+            base_url="http://s",
+            fingerprint="f",
             runtime=SimpleNamespace(call=lambda step: step()),
             connection=SimpleNamespace(backoff=SimpleNamespace(pause=self.pauses.append)),
         )
@@ -40,7 +42,10 @@ class Work:
 
 
 def member_of(place, work, url="http://s", run="a run"):
-    return Member(place, lambda: work, (url, "f"), run)
+    work.server.base_url = url
+    member = Member(place, work, run)
+    member.work = work  # which it does not keep alive itself
+    return member
 
 
 def fleet_of(member):
@@ -189,7 +194,7 @@ def test_a_store_that_goes_away_and_comes_back(tmp_path, join, monkeypatch, capl
         works = [Work(in_flight=20, queued=500) for _ in range(2)]
         one, two = (join(server.url, work) for work in works)
         wait_for(lambda: one.value == two.value == 32)
-        window = one._plan.size
+        window = one._fleet.plan.size
         with caplog.at_level(logging.INFO, "tinker_ext"):
             server.stop()
             wait_for(lambda: one.is_cut_off and two.is_cut_off)
@@ -215,7 +220,7 @@ def test_a_store_that_lost_everything_does_not_split_the_fleet(address, join, ne
     """M49: who worked there before and who comes after it meet, whoever is first."""
     one, two = join(address), join(address)
     for member in (one, two):
-        wait_for(lambda member=member: member._members == 2)
+        wait_for(lambda member=member: member._fleet.count == 2)
     lose(address)
     if not newcomer_first:
         one.sync()

@@ -116,10 +116,12 @@ def open_workspace(
     )
     workspace = Workspace(server, options, session_id=session_id, description=description)
     if settings.fleet is not None:
-        from tinker_ext.fleet import attach, without_password
+        from tinker_ext.fleet import Member, without_password
 
         run = options.display_name if options is not None else None
-        workspace.member = attach(workspace, settings.fleet, run=run, strict=must_join)
+        member = Member(settings.fleet, workspace.samples, run)
+        member.join(strict=must_join)
+        workspace.enter(member)
         workspace.description["fleet"] = without_password(settings.fleet)
     return workspace
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -161,6 +162,13 @@ class Workspace:
             for journal in self._journals:
                 journal.close()
         return self.closed
+
+    def enter(self, member: Member) -> None:
+        """Take permits and budget of a fleet from now on, and leave it with the end."""
+        self.member, self.watchers.ledger = member, member.ledger
+        self.samples.share_limit(member)
+        self.closers.append(lambda: asyncio.to_thread(member.leave))
+        weakref.finalize(self, member.leave)  # for a client that is never closed
 
     def follow(self, journal: Journal) -> None:
         """Write the run down in a journal from now on; all that it had are closed with it."""

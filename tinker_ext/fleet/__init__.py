@@ -2,12 +2,12 @@
 
 `ServiceClient(fleet=…)` or TINKER_EXT_FLEET names a folder (one machine) or a `redis://` URL.
 Members with the same server and credential form a fleet; nothing here is loaded without it. A
-`member` (one client, with its `ledger`) reports to the `store`, which takes each report as one step
-of the shared `state`; `plan` decides who gets how much.
+`member` (one client) reports to the `store`, which takes each report as one step of the shared
+`state`; `plan` decides who gets how much.
 """
 
-from tinker_ext.fleet.member import Member, attach
+from tinker_ext.fleet.member import Member
 from tinker_ext.fleet.state import Fleet
 from tinker_ext.fleet.store import open_store, without_password
 
-__all__ = ["Fleet", "Member", "attach", "open_store", "without_password"]
+__all__ = ["Fleet", "Member", "open_store", "without_password"]

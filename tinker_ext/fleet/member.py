@@ -1,4 +1,4 @@
-"""`Member`: one client of a fleet; leases permits in the background and hands them out at once.
+"""`Member`: one client of a fleet; leases permits and a part of the budget, and has them at hand.
 
 A thread reports to the store a few times a second and renews the lease. The sampler reads a number
 that the thread has left, so neither a request nor its result ever waits for the store.
@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -24,17 +23,15 @@ import attrs
 
 from tinker_ext import forks
 from tinker_ext._version import __version__
-from tinker_ext.errors import ConfigurationError
-from tinker_ext.fleet.ledger import SharedLedger
-from tinker_ext.fleet.plan import Plan, Row, lease_seconds, plan_seconds, sync_seconds
-from tinker_ext.fleet.state import Amounts, Fleet
+from tinker_ext.errors import BudgetExceededError, ConfigurationError
+from tinker_ext.fleet.plan import Row, lease_seconds, plan_seconds, sync_seconds
+from tinker_ext.fleet.state import BLOCK_PART, KINDS, Amounts, Fleet
 from tinker_ext.fleet.store import open_store
-from tinker_ext.ledger import Ledger
+from tinker_ext.ledger import Account, Hold, Ledger, Prices, Tokens
 
 if TYPE_CHECKING:
     from tinker_ext._transport.limits import SharedBackoff
     from tinker_ext.core.sample_pool import SamplePool
-    from tinker_ext.core.workspace import Workspace
 
 log = logging.getLogger("tinker_ext")
 
@@ -42,44 +39,29 @@ WARN_SECONDS = 60.0
 QUICK_SECONDS, IDLE_SECONDS, AWAY_SECONDS = 0.2, 0.5, 1.0  # between reports; see `_next`
 ASK_SECONDS = 2.0  # that a call waits for a report under way
 LEAVE_SECONDS = 3.0
+NAMED = 5  # members named in an error, the largest first
 LARGEST = 2**53  # the largest budget that every store can hold; more than any run uses
 CAUTION = 0.75  # part of an equal share, while the store is away: members may have come meanwhile
-
-
-def attach(workspace: Workspace, address: str, *, run: str | None, strict: bool) -> Member:
-    """Make a client a member of the fleet at an address; `run` is its name for people.
-
-    Raises:
-        ConfigurationError: The address is not one, or `strict` and the store cannot be used.
-    """
-    server, pool = workspace.server, weakref.ref(workspace.samples)
-    run = (run or os.path.basename(sys.argv[0]) or "python").encode(errors="replace").decode()
-    member = Member(address, pool, (server.base_url, server.fingerprint), run)
-    member.join(strict=strict)
-    workspace.watchers.ledger = member.ledger
-    workspace.samples.share_limit(member)
-    workspace.closers.append(lambda: asyncio.to_thread(member.leave))
-    weakref.finalize(workspace, member.leave)  # for a client that is never closed
-    return member
 
 
 class Member:
     """One client of a fleet, in the place of the sampler's own adaptive limit.
 
-    `pool` gives its samples, or None when its client is gone; `server` is a URL and a one-way mark
-    of the credential.
+    It does not keep the client's samples alive, and ends when they do; `run` is a name for people.
     """
 
-    def __init__(
-        self, address: str, pool: Callable[[], SamplePool | None], server: tuple[str, str], run: str
-    ) -> None:
-        self._address, self._pool, self._server, self._run = address, pool, server, run
+    def __init__(self, address: str, pool: SamplePool, run: str | None = None) -> None:
+        self._address, self._pool, self._ended = address, weakref.ref(pool), False
+        self._server = (pool.server.base_url, pool.server.fingerprint)
+        run = run or os.path.basename(sys.argv[0]) or "python"
+        self._run = run.encode(errors="replace").decode()
         self.ledger = SharedLedger(self)
         self._begin()
         forks.register(self)
 
     def _begin(self) -> None:
         """Set what belongs to one process and one life in the store."""
+        self.ledger.reset()
         self.store = open_store(self._address)
         host, process = socket.gethostname(), os.getpid()
         # A restarted container has the host name and process id of the one before it.
@@ -87,12 +69,12 @@ class Member:
         self._who = {"host": host, "process": process, "run": self._run, "version": __version__}
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
-        self._row, self._plan, self._members = Row(self.id), Plan(), 1
+        self._row, self._fleet = Row(self.id), Fleet()  # what it says, and what the store said
         self._refused = 0
         self._less = 0  # permits given up since the store went away, because of refusals
         self._renewed = self._pause_until = 0.0
         self._new = self._changed = True
-        self._down = self._ended = self._resting = False
+        self._down = self._resting = False
         self._warned = float("-inf")
 
     # -- the life of a member --------------------------------------------------------------
@@ -127,10 +109,8 @@ class Member:
 
     def after_fork(self) -> None:
         """Forget the parent's life: a child is a member of its own, once it samples."""
-        ended = self._ended
-        self.ledger.reset()
         self._begin()
-        self._ended, self._resting = ended, not ended
+        self._resting = not self._ended
 
     @property
     def is_cut_off(self) -> bool:
@@ -164,7 +144,7 @@ class Member:
         self._refused += 1
         row, pool = self._row, self._pool()
         if full and row.refusal < 0 and pool is not None:
-            row.held, row.refusal = pool.accepted, self._plan.number
+            row.held, row.refusal = pool.accepted, self._fleet.plan.number
             self._wake.set()
         if full and self._down:
             self._less += 1
@@ -224,10 +204,11 @@ class Member:
         return {
             "id": self.id,
             "new": self._new,
-            "ttl": lease_seconds(self._members) if pool else 0.0,
-            "every": plan_seconds(self._members),
+            "ttl": lease_seconds(self._fleet.count) if pool else 0.0,
+            "every": plan_seconds(self._fleet.count),
             "urgent": self._row.refusal >= 0 or self._new,
             "base_url": self._server[0],
+            "known": self._fleet.spend,
             "said": self._said(pool) if pool else {},
             "need": need,
             **self.ledger.told(keep=pool is not None and need is None),
@@ -250,12 +231,12 @@ class Member:
 
     def _follow(self, fleet: Fleet, pool: SamplePool) -> None:
         """Do as the plan says."""
-        plan, row, self._members = fleet.plan, self._row, max(1, len(fleet.members))
+        plan, row = fleet.plan, self._row
         if not plan.cut <= row.refusal <= plan.number:
             row.refusal = -1  # a plan was made of it, or it was of a store that is lost
         if self._down:
-            log.info("The store of the fleet answers again; %d members.", self._members)
-        self._plan, row.window, self._renewed = plan, plan.size, time.monotonic()
+            log.info("The store of the fleet answers again; %d members.", fleet.count)
+        self._fleet, row.window, self._renewed = fleet, plan.size, time.monotonic()
         self._new, self._down, self._less = False, False, 0
         if self.id in plan.shares:
             self._set(plan.shares[self.id])
@@ -267,10 +248,10 @@ class Member:
     def _go_on(self, error: Exception) -> None:
         """Work without the store: with the last lease, then with a careful share."""
         now, self._down = time.monotonic(), True
-        share = CAUTION * self._plan.size / self._members
+        share = CAUTION * self._fleet.plan.size / self._fleet.count
         if self._new:
             self._set(1)
-        elif now - self._renewed > lease_seconds(self._members):
+        elif now - self._renewed > lease_seconds(self._fleet.count):
             # Less than one permit each: all of them now and then instead of some of them always.
             some = int(random.random() < share)
             self._set(max(1, int(share) - self._less) if share >= 1 else some)
@@ -288,13 +269,92 @@ class Member:
 
     def _next(self) -> float:
         """Seconds until the next report."""
-        pool, usual = self._pool(), sync_seconds(self._members)
+        pool, usual = self._pool(), sync_seconds(self._fleet.count)
         if self._down:
             usual = AWAY_SECONDS
         elif pool is None or not pool.in_flight + pool.queued:
             usual, self._resting = max(usual, IDLE_SECONDS), True
         elif self._changed:
             usual = QUICK_SECONDS  # the next plan is made of what became of the permits
-        elif self._plan.phase == "grow" or pool.active > self._row.cap:
+        elif self._fleet.plan.phase == "grow" or pool.active > self._row.cap:
             usual = max(QUICK_SECONDS, usual / 3)
         return usual * (0.8 + 0.4 * random.random())
+
+
+class SharedLedger(Ledger):
+    """Counts one client, and is stopped by the budget of all.
+
+    A part of the budget is set aside in the store for several calls at once, so that most calls are
+    checked without it. What all members have set aside never exceeds the budget; the part of one
+    that was killed counts as spent, since its requests may have been.
+    """
+
+    def __init__(self, member: Member) -> None:
+        super().__init__()
+        self._member, self._life = member, 0
+
+    def reset(self) -> None:
+        """Count from nothing, as in a forked child: what its parent has is not its own."""
+        self._life += 1  # what the parent holds may end here too, and is not given back twice
+        self._used, self._taken = Account(), Account()
+        self._aside: Amounts = dict.fromkeys(KINDS, 0.0)  # in the store, for this client
+        self._share: Amounts = {}  # an equal one of what was left, when the store last said it
+
+    def hold(self, tokens: Tokens, model: str | None = None, operation: str = "") -> Hold:
+        """Set aside what a call may use at most; see `Ledger.hold`."""
+        self._member.enter()  # a forked child has nothing of its own before it has reported
+        hold = Hold(self, tokens, self._price(tokens, model), model, self._life)
+        fleet: Fleet | None = None  # when it was asked last
+        while kind := self._take(hold):
+            need = hold.amounts()
+            short = fleet.short(need) if fleet else None
+            if short or self._member.is_cut_off:
+                error = self._exceeded(short or kind, need, fleet)
+                raise error.with_context(operation=operation or None)
+            fleet = self._member.sync(need)
+        return hold
+
+    def _allowed(self) -> Amounts:
+        # Together they stay within what was left, if all are cut off and read the same.
+        share = self._share if self._member.is_cut_off else {}
+        return {kind: self._aside[kind] + share.get(kind, 0.0) for kind in self.limits}
+
+    def _settle(self, hold: Hold, used: Tokens) -> None:
+        if hold._life == self._life:
+            super()._settle(hold, used)
+
+    def told(self, *, keep: bool) -> dict[str, Any]:
+        """What a report says of the budget.
+
+        The rest of a block is given back unless `keep`, and of a large one also then.
+        """
+        with self._lock:
+            has = self._taken.amounts()
+            for kind, share in self._share.items() if keep else ():
+                has[kind] += max(0.0, min(self._aside[kind] - has[kind], BLOCK_PART * share))
+            # The store may note it though its reply is lost: what is given back is not used.
+            self._aside = {kind: min(amount, has[kind]) for kind, amount in self._aside.items()}
+        prices = attrs.asdict(self.prices) if self.prices else {}
+        return {"has": has, "prices": prices, "limits": self.limits}
+
+    def learn(self, fleet: Fleet) -> None:
+        """Take note of the budget of all, and of what is set aside for this client."""
+        # Made first: nothing of a store that is damaged is taken over, and told to it again.
+        share = {kind: max(0.0, left) / fleet.count for kind, left in fleet.left().items()}
+        prices = Prices(**fleet.prices) if self.prices is None and fleet.prices else self.prices
+        with self._lock:
+            self.limits, self.prices, self._share = fleet.limits, prices, share
+            self._aside = fleet.spend[self._member.id]
+
+    def _exceeded(self, kind: str, need: Amounts, fleet: Fleet | None) -> BudgetExceededError:
+        used, who = "", "Its store does not answer, and this client has used its share"
+        if fleet:
+            used = f"{fleet.taken()[kind]:,.6g} used or set aside, and "
+            by_most = sorted(fleet.spend.items(), key=lambda each: -each[1].get(kind, 0))
+            named = [f"{name} {spend.get(kind, 0):,.6g}" for name, spend in by_most]
+            who = "Spent by: " + ", ".join(named[:NAMED])
+            who += f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+        return BudgetExceededError(
+            f"The fleet's budget of {self.limits[kind]:,.6g} {self._unit(kind)} would be exceeded: "
+            f"{used}this call may use {need[kind]:,.6g}. Nothing was sent. {who}."
+        )

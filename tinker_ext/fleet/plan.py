@@ -161,13 +161,12 @@ def _divide(plan: Plan, rows: Sequence[Row], passed: float) -> dict[str, int]:
     spare = total - sum(wanted.values())
     if spare >= 0:
         return {name: need + spare // count for name, need in wanted.items()}
-    level, left, behind = 0, total, count
-    for need in sorted(wanted.values()):
-        if need * behind > left:
-            level = left // behind
+    level, left = 0, total
+    for place, need in enumerate(sorted(wanted.values())):
+        if need * (count - place) > left:
+            level = left // (count - place)
             break
         left -= need
-        behind -= 1
     targets = {name: min(need, level) for name, need in wanted.items()}
     hungry = sorted(name for name, need in wanted.items() if need > level)
     extra = total - sum(targets.values())

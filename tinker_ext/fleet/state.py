@@ -52,6 +52,11 @@ class Fleet:
         return [{**row["said"], "id": name} for name, row in rows if row["expires"] > self.now]
 
     @property
+    def count(self) -> int:
+        """How many are alive, and at least one: who asks is."""
+        return max(1, len([row for row in self.rows.values() if row["expires"] > self.now]))
+
+    @property
     def spend(self) -> dict[str, Amounts]:
         """What each member, living or not, has used or set aside."""
         return {name: row["spend"] for name, row in self.rows.items()}
@@ -119,7 +124,7 @@ class Fleet:
     def _set_aside(self, row: dict[str, Any], need: Amounts) -> None:
         """Set aside what a call needs, and more for the next ones while there is plenty."""
         rest = {kind: left - need[kind] for kind, left in self.left().items() if need[kind]}
-        part = BLOCK_PART / max(1, len(self.members))
+        part = BLOCK_PART / self.count
         calls = 1 + min([BLOCK_CALLS, *(part * left // need[kind] for kind, left in rest.items())])
         row["spend"] = {kind: row["spend"][kind] + calls * need[kind] for kind in KINDS}
 

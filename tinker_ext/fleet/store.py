@@ -14,7 +14,6 @@ import random
 import re
 import secrets
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from tinker_ext import forks
 from tinker_ext._extras import how_to_install
 from tinker_ext._version import __version__
 from tinker_ext.errors import ConfigurationError
@@ -61,12 +61,8 @@ _URL = re.compile(
 # Options of a URL that others may see and need; any other may be a secret, or a misspelt one.
 _SHOWN = ("db", "ssl_ca_certs", "ssl_cert_reqs", "ssl_check_hostname")
 
-# Held in every step, and at a fork: a child would wait for the lock of its parent's step for ever.
-_forks = threading.Lock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_forks.acquire, after_in_parent=_forks.release, after_in_child=_forks.release
-    )
+# Held in every step: a child forked within one would wait for the lock of that step for ever.
+_stepping = forks.fork_lock()
 
 
 class Store:
@@ -181,7 +177,7 @@ class Database(Store):
             return now, about, dict(database.execute("SELECT name, kept FROM fleets"))
 
     def _step(self, name: str, change: Change) -> Fleet:
-        if not _forks.acquire(timeout=BUSY_SECONDS):
+        if not _stepping.acquire(timeout=BUSY_SECONDS):
             raise TimeoutError("it is busy")
         try:
             # Not kept: a forked child could not use it, and a deleted one could be used on, alone.
@@ -196,7 +192,7 @@ class Database(Store):
                 database.execute("INSERT OR REPLACE INTO fleets VALUES (?, ?)", kept)
                 return fleet
         finally:
-            _forks.release()
+            _stepping.release()
 
 
 class Redis(Store):
