@@ -5,13 +5,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinker_ext.fleet.plan import (
-    HOLD_SECONDS,
-    Plan,
-    Row,
-    lease_seconds,
-    sync_seconds,
-)
+from tinker_ext.fleet.plan import PATIENCE, Plan, Row, lease_seconds, sync_seconds
 from tinker_ext.fleet.plan import make_plan as plan_of
 
 
@@ -248,7 +242,7 @@ def test_nothing_is_tried_at_the_return_of_a_store():
     rows = [Row("a", 1.0, 0, 64, 64, 500, 64, accepted=10**6)]
     make_plan(window, rows, {"a": 64}, 1000.0, 1)
     assert (window.size, window.phase) == (64, "hold")
-    for step in range(int(HOLD_SECONDS) + 2):
+    for step in range(int(PATIENCE["hold"]) + 2):
         make_plan(window, rows, {"a": 64}, 1001.0 + step, 1)
     assert window.phase == "search"
 

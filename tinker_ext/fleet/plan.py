@@ -24,8 +24,7 @@ GROWTH = 0.35
 FULL = 0.85  # part of the window that is under way when it says something
 LARGEST_STEP = 0.25
 PRECISION = 0.01
-SETTLE_SECONDS = 1.0
-HOLD_SECONDS = 30.0
+PATIENCE = {"search": 1.0, "hold": 30.0}  # seconds without a refusal before the next increase
 MAX_PLAN_SECONDS = 1.0
 RECOVERY_SECONDS = 3.0  # after the return of a store, in which nobody gets more than it had
 
@@ -139,9 +138,7 @@ def _move(plan: Plan, rows: Sequence[Row], now: float, number: int) -> None:
         often = plan_seconds(len(rows)) / plan_seconds(1)
         plan.low, plan.size = size, size * min(2.0, (1 + GROWTH) ** often)
     # On a busy machine refusals come late, so a step takes requests as well as time.
-    elif since >= size / 2 and quiet >= (
-        SETTLE_SECONDS if plan.phase == "search" else HOLD_SECONDS
-    ):
+    elif since >= size / 2 and quiet >= PATIENCE[plan.phase]:
         if plan.phase == "hold":
             plan.phase, plan.step = "search", PRECISION
         plan.since, plan.low = now, size

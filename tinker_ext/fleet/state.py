@@ -89,8 +89,12 @@ class Fleet:
         self.base_url, self.prices = given["base_url"], given["prices"] or self.prices
         for kind, most in given["limits"].items():
             self.limits[kind] = min(most, self.limits.get(kind, most))
-        if given["need"] and not self.short(given["need"]):
-            self._set_aside(row, given["need"])
+        if (need := given["need"]) and not self.short(need):
+            # For the next calls too, while there is plenty.
+            part, left = BLOCK_PART / self.count, self.left()
+            blocks = (part * (left[kind] - need[kind]) // need[kind] for kind in left if need[kind])
+            calls = 1 + min([BLOCK_CALLS, *blocks])
+            row["spend"] = {kind: row["spend"][kind] + calls * need[kind] for kind in KINDS}
         if not ttl:
             self._add_up()
         # Newcomers and refusals do not wait for the next plan, but many of them share one.
@@ -120,13 +124,6 @@ class Fleet:
         for name, spend in known.items():
             row = self.rows.setdefault(name, dict(_GONE))
             row["spend"] = {kind: max(spend[kind], row["spend"].get(kind, 0)) for kind in KINDS}
-
-    def _set_aside(self, row: dict[str, Any], need: Amounts) -> None:
-        """Set aside what a call needs, and more for the next ones while there is plenty."""
-        rest = {kind: left - need[kind] for kind, left in self.left().items() if need[kind]}
-        part = BLOCK_PART / self.count
-        calls = 1 + min([BLOCK_CALLS, *(part * left // need[kind] for kind, left in rest.items())])
-        row["spend"] = {kind: row["spend"][kind] + calls * need[kind] for kind in KINDS}
 
     def _add_up(self) -> None:
         """Keep the sum of what most of those spent that have left: every report reads all rows."""

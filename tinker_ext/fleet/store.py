@@ -177,9 +177,7 @@ class Database(Store):
             return now, about, dict(database.execute("SELECT name, kept FROM fleets"))
 
     def _step(self, name: str, change: Change) -> Fleet:
-        if not _stepping.acquire(timeout=BUSY_SECONDS):
-            raise TimeoutError("it is busy")
-        try:
+        with _stepping:
             # Not kept: a forked child could not use it, and a deleted one could be used on, alone.
             place = f"{Path(self.place, FILE).as_uri()}?mode=rw"
             database = sqlite3.connect(place, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
@@ -191,8 +189,6 @@ class Database(Store):
                 kept = (name, fleet.text())
                 database.execute("INSERT OR REPLACE INTO fleets VALUES (?, ?)", kept)
                 return fleet
-        finally:
-            _stepping.release()
 
 
 class Redis(Store):
@@ -207,8 +203,6 @@ class Redis(Store):
         super().__init__(place)
         try:
             import redis
-            from redis.backoff import NoBackoff
-            from redis.retry import Retry
         except ImportError:
             raise ConfigurationError(
                 f"A fleet on redis:// needs the redis package: {how_to_install('fleet')}."
@@ -217,7 +211,8 @@ class Redis(Store):
         self.failures = (wrong.RedisError, OSError)
         self._denied = (wrong.AuthenticationError, wrong.NoPermissionError)
         # Waiting for a store that is away is the member's business.
-        options: dict[str, Any] = {"retry": Retry(NoBackoff(), 0), "decode_responses": True}
+        once = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
+        options: dict[str, Any] = {"retry": once, "decode_responses": True}
         options |= dict.fromkeys(("socket_timeout", "socket_connect_timeout"), ANSWER_SECONDS)
         options["password"] = os.environ.get("REDISCLI_AUTH")  # unless the URL has another
         try:
@@ -257,11 +252,7 @@ class Redis(Store):
 
 
 def open_store(address: str) -> Store:
-    """The store that an address means: a folder, or a URL of Redis. Nothing is connected yet.
-
-    Raises:
-        ConfigurationError: The address is neither, or a package is missing.
-    """
+    """The store that an address means: a folder, or a URL of Redis. Nothing is connected yet."""
     place, own = without_password(address), os.environ.get("TINKER_EXT_FLEET", "")
     if "://" not in place:
         return Database(place)
@@ -277,9 +268,6 @@ def open_store(address: str) -> Store:
 
 def without_password(address: str) -> str:
     """The address as it may travel to other processes and be shown.
-
-    Raises:
-        ConfigurationError: It is a folder that cannot be named.
 
     Example:
         >>> without_password("redis://user:secret@host:6379/0")
