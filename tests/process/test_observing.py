@@ -2,13 +2,17 @@
 
 import multiprocessing
 import os
+import time
+from types import SimpleNamespace
 
 import pytest
 from unit.observe.test_reporter import QUIET, Endpoint, make
 from virtual_clock import run_virtual
 
 from tinker_ext.observe.reporter import process_uuid
-from tinker_ext.runlog import RunLog, read
+from tinker_ext.observe.run_log import RunLogObserver
+from tinker_ext.runlog import Ledger, RunLog, read
+from tinker_ext.telemetry import OperationStarted, SessionEnded
 
 # Python 3.12 and later warn of any fork beside threads; what is tested is that it goes well.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -47,6 +51,21 @@ def test_a_forked_child_has_its_own_id_and_leaves_the_parents_events_to_it():
     uuid, queued = run_virtual(scenario())
     assert queued == "1"
     assert uuid != process_uuid()
+
+
+def test_a_forked_child_leaves_the_parents_lines_to_it(tmp_path):
+    """M34: a call that the parent has not written yet is in the log once."""
+    idle = SimpleNamespace(time=time.monotonic, call=lambda *_: None)
+    observer = RunLogObserver(RunLog(tmp_path), Ledger(), idle, {})
+    observer.notice(OperationStarted(1, "forward", "m"))
+
+    def end():
+        observer.notice(SessionEnded("s", "success", None, 1.0))
+
+    said_by_child(end, str)
+    end()
+    kinds = [line["type"] for line in read(tmp_path)]
+    assert (kinds.count("start"), kinds.count("session_end")) == (1, 2)
 
 
 def _append(path, name, count):

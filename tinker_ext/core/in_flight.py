@@ -212,6 +212,10 @@ class InFlight:
             return
         if (state, reason) != (entry.queue_state, entry.reason):
             entry.moved = now
+        if self._events:
+            self._events.notice(
+                QueueStateSeen(entry.operation, entry.request_id or "", state, reason, entry.target)
+            )
         entry.queue_state, entry.reason = state, reason
         known = QueueState(state)
         for observer in tuple(self.observers):
@@ -219,10 +223,6 @@ class InFlight:
                 observer(entry.operation, known, reason)
             except (Exception, SystemExit):
                 self._log_failure("A queue state observer failed.", now)
-        if self._events:
-            self._events.notice(
-                QueueStateSeen(entry.operation, entry.request_id or "", state, reason, entry.target)
-            )
         self._tell_clients(entry.target, known, reason, now)
         if known is not QueueState.ACTIVE and self._may_log("queue", now):
             log.warning("The server is holding work back. %s", entry.snapshot(now))

@@ -244,13 +244,13 @@ class _Forwarding(RunLog):
         self._passing = forks.lock()
         self._thread: threading.Thread | None = None
 
-    def write(self, kind: str, **fields: Any) -> None:
-        """Append one line, and have it passed on."""
-        fields.setdefault("time", round(time.time(), 6))
-        super().write(kind, **fields)
-        if kind == "step":
-            with suppress(*_ODD):  # as a reader of the log would find it
-                self._waiting.append(_values(json.loads(encode(fields))))
+    def append(self, *records: dict[str, Any]) -> None:
+        """Append lines, and have the steps among them passed on."""
+        super().append(*records)
+        for record in records:
+            if record["type"] == "step":
+                with suppress(*_ODD):  # as a reader of the log would find it
+                    self._waiting.append(_values(json.loads(encode(record))))
         if self._thread is None and self._loggers:
             self._stop.clear()
             ours = weakref.ref(self)

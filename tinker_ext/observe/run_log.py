@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from tinker_ext import forks
 from tinker_ext._transport.messages import Lane
 from tinker_ext._version import __version__
 from tinker_ext.observe.index import BEHIND, SAVE_BYTES, LogIndex
-from tinker_ext.runlog import KINDS, VERSION, Ledger, RunLog, Tokens, last_steps
+from tinker_ext.runlog import KINDS, VERSION, Ledger, RunLog, Tokens, last_steps, moment
 from tinker_ext.telemetry import (
     Event,
     OperationFinished,
@@ -50,6 +50,9 @@ INDEXED_BYTES = 1 << 20
 """After how many calls the index beside the log is brought up to date, and what is read for it at
 most: at most a few milliseconds, so that a page opens a log of any length at once."""
 
+MOST_UNWRITTEN = 64
+"""Lines about calls that are written together at most."""
+
 REFUSALS = ("402", "429")
 
 
@@ -62,12 +65,14 @@ class Waits:
         runtime: Runtime,
         live: Mapping[int, Entry],
         totals: Callable[[], dict[str, Any]],
+        flush: Callable[[], None],
     ) -> None:
         self.session_id: str | None = None
         self._log = run_log
         self._runtime = runtime
         self._live = live
         self._totals = totals
+        self._flush = flush
         self._lock = forks.lock()
         self._pending: dict[int, tuple[OperationStarted, Entry]] = {}
         self._lanes: dict[str, str] = {}
@@ -76,7 +81,7 @@ class Waits:
         self._since: float | None = None
         self._written = -CALLS_SECONDS
         self._last: tuple[Any, Any] = (None, None)
-        self._ticking = False
+        self._called = self._ticking = False
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -84,9 +89,11 @@ class Waits:
         """Take in a call that has begun."""
         call = self._live.get(event.number)
         with self._lock:
-            self._account()
+            if not self._pending:
+                self._account()
             if call is not None:
                 self._pending[event.number] = event, call
+            self._called = True
             tick = not (self._ticking or self._closed)
             self._ticking = self._ticking or tick
         if tick:
@@ -99,14 +106,17 @@ class Waits:
             self._pending.pop(event.number, None)
 
     def sent(self, event: RequestStarted) -> None:
-        """Take in that a request has left; a poll changes nothing about what is waited for."""
+        """Take in that a request has left: its call was taken for being sent already."""
         if event.lane is not Lane.POLL:
-            with self._lock:
-                self._account()
-                self._lanes[event.operation] = event.lane.value
+            self._lanes[event.operation] = event.lane.value
 
-    def moved(self, _: RequestFinished | RetryScheduled) -> None:
-        """Take in that a request was answered, or will be sent again."""
+    def answered(self, event: RequestFinished) -> None:
+        """Take in that a request was answered; a poll changes what is waited for by its state."""
+        if event.lane is not Lane.POLL:
+            self.moved()
+
+    def moved(self) -> None:
+        """Take in that what a call waits for is about to change."""
         with self._lock:
             self._account()
 
@@ -154,11 +164,14 @@ class Waits:
         with self._lock:
             self._account()
             now = self._runtime.time()
+            self._flush()
             if now - self._written >= CALLS_SECONDS:
                 self._write_calls(now)
-            if self._closed or not self._pending:
+            # A program that makes one call after the other has moments without any.
+            if self._closed or not (self._pending or self._called):
                 self._ticking, self._timer = False, None
                 return
+            self._called = False
         self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def _write_calls(self, now: float) -> None:
@@ -237,17 +250,19 @@ class RunLogObserver:
         self._log = run_log
         self._ledger = ledger
         self._clock = runtime.time
-        self._waits = Waits(run_log, runtime, live, ledger.totals)
+        self._waits = Waits(run_log, runtime, live, ledger.totals, self._flush)
         self._lock = forks.lock()
         self._steps = last_steps(run_log.path)
         self._index = LogIndex(run_log.path)
         self._indexing = forks.lock()
         self._models: dict[str, _Model] = {}
         self._states: dict[str, str] = {}
+        self._unwritten: list[tuple[float, float, OperationStarted | OperationFinished]] = []
+        forks.register(self)
         # Called for every request, so without asking for one type after the other.
         self._takers: dict[type[Event], Callable[[Any], None]] = {
             RequestStarted: self._waits.sent,
-            RequestFinished: self._waits.moved,
+            RequestFinished: self._waits.answered,
             RetryScheduled: self._retry,
             OperationStarted: self._started,
             OperationFinished: self._finished,
@@ -263,15 +278,18 @@ class RunLogObserver:
 
     def _write(self, kind: str, event: Event, *same: str, **other: Any) -> None:
         """Write a line with the fields of an event that mean the same in both, and others."""
+        self._flush()
         fields = {name: getattr(event, name) for name in same}
         self._log.write(kind, session=self._waits.session_id, **fields, **other)
 
     def _session_started(self, event: SessionStarted) -> None:
+        self._flush()
         self._waits.session_id = event.session_id
         terms = self._ledger.terms()
         self._write("session_start", event, version=VERSION, client=__version__, **terms)
 
     def _session_ended(self, event: SessionEnded) -> None:
+        self._flush()
         self._waits.flush()
         seconds, totals = round(event.seconds, 6), self._ledger.totals()
         self._write("session_end", event, "status", seconds=seconds, totals=totals)
@@ -281,57 +299,15 @@ class RunLogObserver:
                 self._index.save()
 
     def _started(self, event: OperationStarted) -> None:
-        if event.operation != "asample":
-            with self._lock:
-                model = self._models.get(event.target)
-                if model is None:
-                    step = self._steps.get(event.target, 0)
-                    model = self._models[event.target] = _Model(step, self._clock())
-                model.calls[event.number] = None
-        self._log.write(
-            "start",
-            session=self._waits.session_id,
-            number=event.number,
-            operation=event.operation,
-            target=event.target,
-            model=event.model,
-        )
         self._waits.started(event)
+        self._later(event)
 
     def _finished(self, event: OperationFinished) -> None:
         self._states.pop(event.request_id or "", None)
         self._waits.finished(event)
-        # In this order: the page passes over calls without trouble by the ends of their lines.
-        self._log.write(
-            "operation",
-            session=self._waits.session_id,
-            number=event.number,
-            operation=event.operation,
-            target=event.target,
-            model=event.model,
-            seconds=round(event.seconds, 6),
-            tokens_in=event.tokens_in,
-            tokens_out=event.tokens_out,
-            tokens=event.tokens.to_dict(),
-            datums=event.datums,
-            loss=event.loss,
-            loss_per_token=_per_token(event.loss, event.trained),
-            metrics=event.metrics,
-            request_id=event.request_id,
-            seq_id=event.seq_id,
-            attempts=event.attempts,
-            retries=event.retries,
-            effect=event.effect,
-            error=event.error,
-        )
-        with self._lock:
-            model = self._models.get(event.target)
-            if model is not None and event.number in model.calls:
-                model.calls[event.number] = event
-                for each in model.in_order():
-                    model.add(each)
-                    if each.operation == "optim_step" and each.failure is None:
-                        self._step(each, model)
+        self._later(event)
+        if event.operation == "optim_step" or event.failure is not None:
+            self._flush()
         # Last, and by one at a time: neither a call nor a line waits for the index.
         if event.number % INDEXED_CALLS == 0 and self._indexing.acquire(blocking=False):
             try:
@@ -339,32 +315,107 @@ class RunLogObserver:
             finally:
                 self._indexing.release()
 
-    def _step(self, event: OperationFinished, model: _Model) -> None:
+    def _later(self, event: OperationStarted | OperationFinished) -> None:
+        """Write about a call with what comes next, at the latest when pending calls are looked at.
+
+        One line after the other, each by itself, would cost a step three times as much.
+        """
+        with self._lock:
+            self._unwritten.append((moment(), self._clock(), event))
+        if len(self._unwritten) > MOST_UNWRITTEN:
+            self._flush()
+
+    def _flush(self) -> None:
+        with self._lock:
+            events, self._unwritten = self._unwritten, []
+            lines = [line for each in events for line in self._lines(*each)]
+            if lines:
+                self._log.append(*lines)
+
+    def _lines(
+        self, time: float, now: float, event: OperationStarted | OperationFinished
+    ) -> Iterator[dict[str, Any]]:
+        model = self._models.get(event.target)
+        if isinstance(event, OperationStarted):
+            if event.operation != "asample":
+                if model is None:
+                    step = self._steps.get(event.target, 0)
+                    model = self._models[event.target] = _Model(step, now)
+                model.calls[event.number] = None
+            yield {
+                "type": "start",
+                "time": time,
+                "session": self._waits.session_id,
+                "number": event.number,
+                "operation": event.operation,
+                "target": event.target,
+                "model": event.model,
+            }
+            return
+        # In this order: the page passes over calls without trouble by the ends of their lines.
+        yield {
+            "type": "operation",
+            "time": time,
+            "session": self._waits.session_id,
+            "number": event.number,
+            "operation": event.operation,
+            "target": event.target,
+            "model": event.model,
+            "seconds": round(event.seconds, 6),
+            "tokens_in": event.tokens_in,
+            "tokens_out": event.tokens_out,
+            "tokens": event.tokens.to_dict(),
+            "datums": event.datums,
+            "loss": event.loss,
+            "loss_per_token": _per_token(event.loss, event.trained),
+            "metrics": event.metrics,
+            "request_id": event.request_id,
+            "seq_id": event.seq_id,
+            "attempts": event.attempts,
+            "retries": event.retries,
+            "effect": event.effect,
+            "error": event.error,
+        }
+        if model is not None and event.number in model.calls:
+            model.calls[event.number] = event
+            for each in model.in_order():
+                model.add(each)
+                if each.operation == "optim_step" and each.failure is None:
+                    yield self._step(each, model, time, now)
+
+    def _step(
+        self, event: OperationFinished, model: _Model, time: float, now: float
+    ) -> dict[str, Any]:
         model.step += 1
-        now = self._clock()
-        self._log.write(
-            "step",
-            session=self._waits.session_id,
-            step=model.step,
-            target=event.target,
-            model=event.model,
-            loss=model.loss,
-            loss_per_token=_per_token(model.loss, model.trained),
-            metrics={**model.metrics, **event.metrics},
-            tokens=model.tokens.to_dict(),
-            seconds=round(now - model.began, 6),
-            totals=self._ledger.totals(),
-        )
+        line = {
+            "type": "step",
+            "time": time,
+            "session": self._waits.session_id,
+            "step": model.step,
+            "target": event.target,
+            "model": event.model,
+            "loss": model.loss,
+            "loss_per_token": _per_token(model.loss, model.trained),
+            "metrics": {**model.metrics, **event.metrics},
+            "tokens": model.tokens.to_dict(),
+            "seconds": round(now - model.began, 6),
+            "totals": self._ledger.totals(),
+        }
         model.began, model.tokens, model.metrics = now, Tokens(), {}
         model.loss, model.trained = None, 0
+        return line
+
+    def after_fork(self) -> None:
+        """Leave to the parent what it has not written yet; in the child."""
+        self._unwritten = []
 
     def _retry(self, event: RetryScheduled) -> None:
-        self._waits.moved(event)
         lane, delay = event.lane.value, round(event.delay, 6)
         same = ("number", "operation", "attempt", "reason", "source")
         self._write("retry", event, *same, lane=lane, delay=delay)
 
     def _queue(self, event: QueueStateSeen) -> None:
+        self._waits.moved()
         if event.state == "active":
             self._states.pop(event.request_id, None)
         elif self._states.get(event.request_id) != event.state:
@@ -374,6 +425,7 @@ class RunLogObserver:
     async def aclose(self) -> None:
         """Close the file."""
         self._waits.close()
+        self._flush()
         if self._log.closes_slowly:
             await asyncio.to_thread(self._log.close)
         else:

@@ -110,3 +110,22 @@ def test_a_refused_call_says_that_it_took_no_effect(tmp_path):
     run(scenario)
     (call,) = [line for line in lines(tmp_path, "operation") if line["error"]]
     assert (call["operation"], call["effect"]) == ("forward_backward", "no")
+
+
+def test_a_step_is_in_the_log_with_its_result_and_any_other_line_within_a_second(tmp_path):
+    """M34: also that of a call that is held back, and of one that ended without a step."""
+
+    async def scenario():
+        async with client(server(pause=PAUSE), run_log=tmp_path) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            await step(training)
+            assert [line["step"] for line in lines(tmp_path, "step")] == [1]
+            loss = await training.forward_backward_async([datum(4)], "cross_entropy")
+            await asyncio.sleep(1)
+            assert lines(tmp_path, "start")[-1]["operation"] == "forward_backward"
+            assert lines(tmp_path, "operation")[-1]["operation"] == "optim_step"
+            await loss
+            await asyncio.sleep(1)
+            assert lines(tmp_path, "operation")[-1]["operation"] == "forward_backward"
+
+    run(scenario)

@@ -49,7 +49,7 @@ def event(number, operation="optim_step"):
 
 def made(live, totals=dict):
     log = Log()
-    waits = Waits(log, Runtime(), live, totals)
+    waits = Waits(log, Runtime(), live, totals, flush=lambda: None)
     waits.session_id = "s"
     return log, waits
 
@@ -159,7 +159,7 @@ def test_a_moment_counts_for_what_the_oldest_call_does(call, kind):
         assert len(log.of("time")) == 1  # nothing has passed since
         for _ in range(25):
             await asyncio.sleep(1.0)
-            waits.moved(None)
+            waits.moved()
         assert [line["seconds"] for _, line in log.of("time")[1:]] == [10.0, 10.0]
         waits.close()
 
