@@ -479,9 +479,11 @@ def test_with_a_service_that_stays_open_more_steps_follow(server, path):
     with ServiceClient(base_url=server.url, api_key="tml-x") as service:
         with Run(path, base_model=MODEL, rank=4, service=service) as run:
             train(run, 2)
+            seed = run.journal.state.plan["seed"]
         with make(server, path, seed=None) as run:
             train(run, 4)
     assert run.how == "reattached"
+    assert 0 <= seed < 2**31  # what every server takes
     assert effects(server, f"tinker://{run.training.model_id}/x") == list(range(1, 11))
 
 

@@ -58,13 +58,14 @@ MADE_FOR = {
 OWN = 8.0
 """So many times as long may a test in a file that is named after the bug's take."""
 FEW = 8
-"""With fewer tests than these, others of the same file are asked as well."""
+"""With fewer tests than these, programs aside, others of the same file are asked as well."""
 LEAST_SECONDS = 0.02
 """What a test takes at least, with all that is around it."""
 # Tests that read what is there when a file is loaded, in whatever file.
 OF_WHAT_IS_LOADED = (
     "tests/unit/test_public_defaults.py::test_what_is_sent_when_an_argument_is_left_out",
     "tests/unit/types/test_records.py::test_fields_are_given_by_name",
+    "tests/unit/clients/test_opening.py::test_clients_can_be_mocked_and_patched",
 )
 PART = 20
 LEAST_MOVED = 4
@@ -109,14 +110,15 @@ class Reach:
         found.discard(made)
         first = self._using(bug) if bug.loads else set()
         order = self._ordered(first, bug) + self._ordered(found - first, bug)
-        if len(order) < FEW:
+        near = [test for test in order if not is_last(test)]
+        if len(near) < FEW:
             # Where a function runs when files are loaded, only programs of tests are seen; a file
             # of constants is reached by who imports it.
             tables = [table] + [self.lines.get(name, {}) for name in _importing(bug.path)]
             others = {test for each in tables for tests in each.values() for test in tests}
             more = self._ordered(others - {*order, made}, bug)[: 3 * FEW]
             order = self._ordered({*order, *more}, bug)  # such programs are slow, too
-        before = [made] if made else [*(OF_WHAT_IS_LOADED if bug.loads else ())]
+        before = [made] if made else [*(OF_WHAT_IS_LOADED if bug.loads or not near else ())]
         return before + sorted((test for test in order if test not in before), key=is_last)
 
     def _using(self, bug: Bug) -> set[str]:

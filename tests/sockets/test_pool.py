@@ -545,7 +545,8 @@ def test_idle_limit_of_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
     run(main)
 
 
-def test_unasked_bytes_poison_the_connection() -> None:
+@pytest.mark.parametrize("unasked", [reply(b"wrong"), b"HTTP/1.1 100 Continue\r\n\r\n", b"\r\n"])
+def test_unasked_bytes_poison_the_connection(unasked: bytes) -> None:
     """M28: bytes that arrive between two requests never answer the next one."""
 
     async def main() -> None:
@@ -553,7 +554,7 @@ def test_unasked_bytes_poison_the_connection() -> None:
             http = pool(server)
             await http.send_raw("GET", "/", b"")
             for writer in list(server.writers):
-                writer.write(reply(b"wrong"))
+                writer.write(unasked)
             await asyncio.sleep(0.05)
             assert (await http.send_raw("GET", "/", b""))[2] == b"right"
             assert server.connections == 2

@@ -50,6 +50,23 @@ class Issuer:
         return again != first, self.asked
 
 
+@pytest.mark.parametrize("step", ["os.fsync", "os.replace"])
+def test_a_disk_that_is_full_keeps_no_copy_of_a_key(tmp_path, monkeypatch, step):
+    """M33: what was stored before is still there, and nothing beside it."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    store = auth.CredentialStore(tmp_path / "credentials.json")
+    store.add("tml-first", key_id="1", name="laptop")
+    with monkeypatch.context() as patched:
+        patched.setattr(step, full)
+        with pytest.raises(OSError, match="No space"):
+            store.add(KEY, key_id="2", name="desk")
+    assert store.default_key() == "tml-first"
+    assert [path.name for path in tmp_path.iterdir()] == ["credentials.json"]
+
+
 @pytest.mark.parametrize(
     ("life", "seconds", "expected"),
     [

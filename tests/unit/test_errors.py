@@ -181,7 +181,9 @@ def test_text_says_what_where_how_often_and_what_next():
 )
 def test_any_body(body, decoded):
     """M38: JSON is decoded, other text is kept, nothing crashes."""
-    assert errors.error_for_status(500, body).body == decoded
+    error = errors.error_for_status(500, body)
+    assert error.body == decoded
+    assert bool(error.response.content) is bool(body)
 
 
 def test_a_huge_body_is_cut():

@@ -151,7 +151,8 @@ def test_the_calls_people_use():
     assert tokenizer.eos_token_id == tokenizer.convert_tokens_to_ids(tokenizer.eos_token)
     assert tokenizer.convert_ids_to_tokens([tokenizer.eos_token_id]) == [tokenizer.eos_token]
     assert len(tokenizer) == len(tokenizer.get_vocab()) >= tokenizer.vocab_size
-    assert tokenizer("hi")["input_ids"] == tokenizer.encode("hi")
+    ids = tokenizer.encode("hi")
+    assert tokenizer("hi") == {"input_ids": ids, "attention_mask": [1] * len(ids)}
 
 
 CHAT = """{{ bos_token or '' }}

@@ -32,6 +32,7 @@ from tinker_ext._transport.retry import (
     Fail,
     Retry,
     Timing,
+    back_off,
     run,
     verdict,
 )
@@ -128,6 +129,13 @@ def expected(rule: RetryRule, status: int, kind: str, attempt: int, jitter: floa
     else:
         ceilings, source = CEILING_AFTER_REFUSAL, "backoff"
     return jitter * ceilings[min(attempt, len(ceilings)) - 1], source
+
+
+def test_pauses_stop_doubling() -> None:
+    """M24: 16 times; a server that is down for days does not make a number too large."""
+    timing = Timing(base=0.0001, cap=1e9)
+    pauses = [back_off(n, 1.0, timing, unhealthy=False).delay for n in (1, 2, 17, 18, 10**6)]
+    assert pauses == [0.0001 * 2**times for times in (0, 1, 16, 16, 16)]
 
 
 def test_table_over_the_full_cross_product() -> None:

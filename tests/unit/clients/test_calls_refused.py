@@ -11,6 +11,7 @@ from in_process import client, run
 from stub_server import StubServer
 from tinker_api import operations as api
 
+from tinker_ext import SamplingClient
 from tinker_ext.clients import arguments, models
 from tinker_ext.clients.rest import checkpoint_parts
 from tinker_ext.clients.service import _row
@@ -193,6 +194,19 @@ def test_a_custom_loss_is_a_function_or_a_handle():
     for wrong in ("jax", None):
         with pytest.raises(InvalidInputError, match="backend must be"):
             arguments.loss_function(loss, None, wrong)
+
+
+def test_the_old_form_of_a_save_for_sampling_says_what_to_use():
+    """M30: it works as before."""
+
+    async def scenario():
+        async with client(StubServer()) as service:
+            training = await service.create_lora_training_client_async("m", rank=4)
+            with pytest.warns(DeprecationWarning, match="use save_weights_and_get_sampling_client"):
+                future = training.save_weights_and_get_sampling_client_submit()
+            return await future
+
+    assert isinstance(run(scenario), SamplingClient)
 
 
 def test_ids_of_checkpoints_have_two_parts():

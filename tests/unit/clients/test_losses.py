@@ -22,6 +22,19 @@ def test_inputs_are_the_parameters_in_their_order():
     assert [(each.name, each.rank) for each in inputs] == [("logprobs", 2), ("advantages", 0)]
 
 
+@pytest.mark.parametrize(("count", "fits"), [(16, True), (17, False)])
+def test_a_loss_has_at_most_sixteen_inputs(count, fits):
+    """M15: logprobs among them."""
+    names = ["logprobs", *(f"input_{n}" for n in range(1, count))]
+    wide = eval(f"lambda {', '.join(names)}: None")
+    ranks = dict.fromkeys(names, 1)
+    if fits:
+        assert len(read_inputs(wide, ranks)) == count
+        return
+    with pytest.raises(InvalidInputError, match="at most 16 parameters"):
+        read_inputs(wide, ranks)
+
+
 @pytest.mark.parametrize("data", [None, datum(), (each for each in ()), [1], []])
 def test_a_handle_refuses_what_is_no_batch(data):
     """M38: as a plain loss does, with an error that says what to pass."""

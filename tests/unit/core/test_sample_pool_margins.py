@@ -7,17 +7,25 @@ a group of samples counts as stuck.
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 from in_process import client, run
 from stub_server import StubServer
 from virtual_clock import run_virtual
 
-from tinker_ext import RetryConfig, SamplingParams
+from tinker_ext import ImageChunk, ModelInput, RetryConfig, SamplingParams
 from tinker_ext.core.sample_pool import Progress, RoundRobin, Sample, Source
 from tinker_ext.errors import ClientClosedError
 
 PARAMS = SamplingParams(max_tokens=1)
+
+
+class Least(random.Random):
+    """Every pause is as short as it may be."""
+
+    def random(self):
+        return 0.0
 
 
 def samples(queue, source, count):
@@ -69,6 +77,43 @@ def test_a_line_is_let_go_when_most_of_it_is_given_up():
     give_up(queue, line[167:199])
     assert queue.pop() is line[199]
     assert (queue.pop(), queue.count) == (None, 0)
+
+
+def test_samples_given_up_in_line_are_forgotten_at_their_turn():
+    """M23: those of the next hour are let go as soon as those of the first."""
+    queue, source = RoundRobin(), Source("a", {}, None)
+    for _ in range(5):
+        line = samples(queue, source, 61)
+        give_up(queue, line[:60])
+        assert queue.pop() is line[60]
+    line = samples(queue, source, 70)
+    give_up(queue, line[:64])
+    assert queue.count == 70
+    give_up(queue, line[64:65])
+    assert queue.count == 5
+
+
+@pytest.mark.parametrize(("size", "pause"), [(131_072, 1.0), (131_073, 5.0)])
+def test_a_large_sample_that_is_refused_pauses_for_longer(size, pause):
+    """M24: above 128 KB."""
+
+    async def scenario():
+        def handler(operation, body, request):
+            if operation == "asample":
+                sent.append(asyncio.get_running_loop().time())
+                return (429, {"detail": "busy"}) if len(sent) == 1 else None
+            return None
+
+        sent = []
+        async with client(StubServer(handler), rng=Least()) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            image = ImageChunk(
+                data=bytes(size), format="jpeg", height=1, width=1, expected_tokens=1
+            )
+            await sampler.sample(ModelInput(chunks=[image]), 1, PARAMS)
+        return sent[1] - sent[0]
+
+    assert run(scenario) == pytest.approx(pause)
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,28 @@ def test_a_look_up_ends_with_the_deadline_of_its_block():
     assert run(scenario) == ["m"]
 
 
+def test_a_server_of_the_first_era_is_asked_without_scopes():
+    """M13: what it does not know is left out of a look-up, and nothing else."""
+
+    async def scenario():
+        def handler(operation, body, request):
+            if operation == "training_runs":
+                asked.append(dict(request.url.params))
+                return 200, {
+                    "training_runs": [],
+                    "cursor": {"offset": 14, "limit": 7, "total_count": 0},
+                }
+            return None
+
+        asked = []
+        async with client(StubServer(handler)) as service:
+            rest = service.create_rest_client()
+            await rest.list_training_runs_async(limit=7, offset=14)
+        return asked
+
+    assert run(scenario) == [{"limit": "7", "offset": "14"}]
+
+
 def test_a_closed_client_refuses_calls():
     """M21: also one that was never used."""
 

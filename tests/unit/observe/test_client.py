@@ -7,7 +7,12 @@ import pytest
 from in_process import MODEL, adam, client, datum, run, seqs, server
 
 from tinker_ext import ModelInput, SamplingParams, ServiceClient
-from tinker_ext.errors import BudgetExceededError, ConfigurationError, TinkerError
+from tinker_ext.errors import (
+    BudgetExceededError,
+    ClientClosedError,
+    ConfigurationError,
+    TinkerError,
+)
 from tinker_ext.runlog import Budget, RunLog, read
 from tinker_ext.telemetry import OperationFinished, OperationStarted, describe
 
@@ -299,6 +304,21 @@ def test_the_budget_stops_a_step_before_it_is_sent():
             return training.model_id
 
     assert seqs(app, run(scenario)) == [1, 2, 3, 4]
+
+
+def test_a_call_that_gets_no_place_costs_nothing():
+    """M34: a closed client refuses it after its tokens were set aside."""
+    app = server()
+
+    async def scenario():
+        async with client(app, budget=Budget(train=10)) as service:
+            training = await train(service)
+            training.queue.close(ClientClosedError("closed"))
+            with pytest.raises(ClientClosedError):
+                await training.forward_backward_async([datum(3)], "cross_entropy")
+            return service.ledger.held.total
+
+    assert run(scenario) == 0
 
 
 def test_samples_hold_their_longest_form():

@@ -61,6 +61,7 @@ def test_a_sample_is_written_with_text_reward_and_both_logprobs(tmp_path):
     first, second, third = lines(log)
     assert first["prompt"] == "one two "
     assert first["prompt_id"] == second["prompt_id"] != third["prompt_id"]
+    assert third["prompt_id"] == "3bfa390929296753"  # the same in every log and version
     one, two = first["sequences"]
     assert (one["text"], one["pieces"], one["reward"]) == ("one two ", ["one ", "two "], 1.0)
     assert (one["logprobs"], one["trainer_logprobs"]) == ([-0.5, -0.5], [-0.4, -0.6])
