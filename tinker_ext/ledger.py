@@ -223,7 +223,12 @@ class Ledger:
             raise ConfigurationError(
                 "A budget of money needs a price table: pass prices='prices.toml'."
             )
-        self._lock = forks.lock()
+        self._lock, self._life = forks.lock(), 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Count from nothing, as in a forked child with a budget of its own."""
+        self._life += 1  # what is held now may end later, and is not given back then
         self._used = Account()
         self._taken = Account()  # used, or held by calls under way
 
@@ -268,7 +273,7 @@ class Ledger:
             BudgetExceededError: The call could exceed the budget; nothing is set aside.
             ConfigurationError: The budget is money and the model has no price.
         """
-        hold = Hold(self, tokens, self._price(tokens, model), model)
+        hold = Hold(self, tokens, self._price(tokens, model), model, self._life)
         if kind := self._take(hold):
             raise BudgetExceededError(
                 f"The budget of {self.limits[kind]:,} {self._unit(kind)} would be exceeded: "
@@ -310,6 +315,8 @@ class Ledger:
         return unit if kind in ("tokens", "cost") else f"{unit} tokens"
 
     def _settle(self, hold: Hold, used: Tokens) -> None:
+        if hold._life != self._life:
+            return
         cost = None if self.prices is None else self.prices.cost(used, hold.model)
         with self._lock:
             if used != hold.tokens or cost != hold.cost:
@@ -327,7 +334,7 @@ class Hold:
     tokens: Tokens
     cost: float | None
     model: str | None
-    _life: int = 0  # of the ledger, where it may begin another one; see `SharedLedger`
+    _life: int  # of the ledger, which may begin to count anew meanwhile
     _open: bool = attrs.field(default=True, init=False)
 
     def amounts(self) -> dict[str, float]:

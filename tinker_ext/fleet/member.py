@@ -27,7 +27,7 @@ from tinker_ext.errors import BudgetExceededError, ConfigurationError
 from tinker_ext.fleet.plan import Row, lease_seconds, plan_seconds, sync_seconds
 from tinker_ext.fleet.state import BLOCK_PART, KINDS, Amounts, Fleet
 from tinker_ext.fleet.store import open_store
-from tinker_ext.ledger import Account, Hold, Ledger, Prices, Tokens
+from tinker_ext.ledger import Hold, Ledger, Prices, Tokens
 
 if TYPE_CHECKING:
     from tinker_ext._transport.limits import SharedBackoff
@@ -47,7 +47,8 @@ CAUTION = 0.75  # part of an equal share, while the store is away: members may h
 class Member:
     """One client of a fleet, in the place of the sampler's own adaptive limit.
 
-    It does not keep the client's samples alive, and ends when they do; `run` is a name for people.
+    What the sampler asks (`value` to `after_refusal`) is answered on its loop, without waiting; a
+    thread reports. Neither keeps the client's samples alive. `run` is a name for people.
     """
 
     def __init__(self, address: str, pool: SamplePool, run: str | None = None) -> None:
@@ -61,7 +62,6 @@ class Member:
 
     def _begin(self) -> None:
         """Set what belongs to one process and one life in the store."""
-        self.ledger.reset()
         self.store = open_store(self._address)
         host, process = socket.gethostname(), os.getpid()
         # A restarted container has the host name and process id of the one before it.
@@ -70,14 +70,11 @@ class Member:
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
         self._row, self._fleet = Row(self.id), Fleet()  # what it says, and what the store said
-        self._refused = 0
-        self._less = 0  # permits given up since the store went away, because of refusals
+        self._refused = self._less = 0  # in all, and permits given up for it without the store
         self._renewed = self._pause_until = 0.0
         self._new = self._changed = True
         self._down = self._resting = False
         self._warned = float("-inf")
-
-    # -- the life of a member --------------------------------------------------------------
 
     def join(self, *, strict: bool = True) -> None:
         """Enter the fleet and start reporting; also to a store that fails, unless `strict`."""
@@ -109,6 +106,7 @@ class Member:
 
     def after_fork(self) -> None:
         """Forget the parent's life: a child is a member of its own, once it samples."""
+        self.ledger.reset()
         self._begin()
         self._resting = not self._ended
 
@@ -122,8 +120,6 @@ class Member:
         if self._new and not self._down:
             _ = self.value
             self.sync()
-
-    # -- what the sampler asks; on its loop, without waiting ----------------------------------
 
     @property
     def value(self) -> int:
@@ -158,8 +154,6 @@ class Member:
             await asyncio.sleep(0.02 + 0.03 * random.random())
             await backoff.wait()
 
-    # -- reporting; on the thread ----------------------------------------------------------
-
     def _start(self) -> None:
         self._thread = threading.Thread(target=self._keep_reporting, name="fleet", daemon=True)
         self._thread.start()
@@ -176,9 +170,9 @@ class Member:
             self._wake.clear()
 
     def sync(self, need: Amounts | None = None, *, strict: bool = False) -> Fleet | None:
-        """Report, ask for what a call may `need` of the budget, and do as is said; what that is.
+        """Report, and ask for what a call may `need`; what all share then.
 
-        Without the store the member goes on, unless `strict`.
+        Without the store the member goes on, unless `strict`, and there is nothing to return.
         """
         if not self._lock.acquire(timeout=ASK_SECONDS if need else -1):
             self._down = True
@@ -220,14 +214,10 @@ class Member:
         row.active, row.demand = pool.active, min(pool.in_flight + pool.queued, pool.most)
         row.held = pool.accepted if row.refusal < 0 else row.held
         row.pause = max(0.0, self._pause_until - time.monotonic())
-        waiting = "permits" if row.demand > row.cap else "server" if pool.in_flight else "idle"
-        return {
-            **self._who,
-            **attrs.asdict(row),
-            "queued": pool.queued + len(pool.refused),
-            "refused": self._refused,
-            "waiting": "pause" if row.pause else waiting,
-        }
+        queued, waiting = pool.queued + len(pool.refused), "server" if pool.in_flight else "idle"
+        waiting = "pause" if row.pause else "permits" if row.demand > row.cap else waiting
+        more = {"queued": queued, "refused": self._refused, "waiting": waiting}
+        return {**self._who, **attrs.asdict(row), **more}
 
     def _follow(self, fleet: Fleet, pool: SamplePool) -> None:
         """Do as the plan says."""
@@ -291,12 +281,11 @@ class SharedLedger(Ledger):
 
     def __init__(self, member: Member) -> None:
         super().__init__()
-        self._member, self._life = member, 0
+        self._member = member
 
     def reset(self) -> None:
         """Count from nothing, as in a forked child: what its parent has is not its own."""
-        self._life += 1  # what the parent holds may end here too, and is not given back twice
-        self._used, self._taken = Account(), Account()
+        super().reset()
         self._aside: Amounts = dict.fromkeys(KINDS, 0.0)  # in the store, for this client
         self._share: Amounts = {}  # an equal one of what was left, when the store last said it
 
@@ -319,15 +308,8 @@ class SharedLedger(Ledger):
         share = self._share if self._member.is_cut_off else {}
         return {kind: self._aside[kind] + share.get(kind, 0.0) for kind in self.limits}
 
-    def _settle(self, hold: Hold, used: Tokens) -> None:
-        if hold._life == self._life:
-            super()._settle(hold, used)
-
     def told(self, *, keep: bool) -> dict[str, Any]:
-        """What a report says of the budget.
-
-        The rest of a block is given back unless `keep`, and of a large one also then.
-        """
+        """What a report says of the budget; of the rest of a block, some is kept if `keep`."""
         with self._lock:
             has = self._taken.amounts()
             for kind, share in self._share.items() if keep else ():
@@ -335,7 +317,7 @@ class SharedLedger(Ledger):
             # The store may note it though its reply is lost: what is given back is not used.
             self._aside = {kind: min(amount, has[kind]) for kind, amount in self._aside.items()}
         prices = attrs.asdict(self.prices) if self.prices else {}
-        return {"has": has, "prices": prices, "limits": self.limits}
+        return {"has": has, "limits": self.limits, "prices": prices}
 
     def learn(self, fleet: Fleet) -> None:
         """Take note of the budget of all, and of what is set aside for this client."""

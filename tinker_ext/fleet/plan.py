@@ -25,13 +25,12 @@ FULL = 0.85  # part of the window that is under way when it says something
 LARGEST_STEP = 0.25
 PRECISION = 0.01
 PATIENCE = {"search": 1.0, "hold": 30.0}  # seconds without a refusal before the next increase
-MAX_PLAN_SECONDS = 1.0
 RECOVERY_SECONDS = 3.0  # after the return of a store, in which nobody gets more than it had
 
 
 def plan_seconds(members: int) -> float:
     """Time between plans; a plan looks at every member."""
-    return min(MAX_PLAN_SECONDS, max(0.25, members * 0.002))
+    return min(1.0, max(0.25, members * 0.002))
 
 
 def sync_seconds(members: int) -> float:

@@ -108,16 +108,13 @@ class Store:
         return hmac.new(self.salt.encode(), text, hashlib.sha256).hexdigest()[:24]
 
     def report(self, server: tuple[str, str], given: Mapping[str, Any]) -> Fleet:
-        """Take the step of a member (`Fleet.report`); returns the fleet after it.
-
-        Members of another version plan by other rules; there is an error while they are there.
-        """
+        """Take the step of a member (`Fleet.report`); returns the fleet after it."""
 
         def change(now: float, salt: str, text: str) -> Fleet:
             if salt != self.salt:
                 raise ConfigurationError(f"Another store is in the place of {self.place}.")
             fleet = Fleet.read(text, now)
-            for member in fleet.members:
+            for member in fleet.members:  # those of another version plan by other rules
                 theirs = str(member.get("version"))
                 if member["id"] != given["id"] and theirs.split(".")[:2] != _VERSION:
                     raise ConfigurationError(
@@ -142,10 +139,9 @@ class Store:
         except ConfigurationError:
             raise
         except self.failures as error:
-            reason = str(error).rstrip(".")
-            raise ConfigurationError(
-                f"The fleet's store {self.place} cannot be used: {reason}. {self.hint}"
-            ) from None
+            reason = f"{str(error).rstrip('.')}. {self.hint}"
+            problem = f"The fleet's store {self.place} cannot be used: {reason}"
+            raise ConfigurationError(problem) from None
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ConfigurationError(
                 f"What the fleet's store {self.place} holds is damaged ({error!r}). Delete it when "
