@@ -82,9 +82,9 @@ def reentrant_lock() -> threading.RLock:
     return made
 
 
-def fork_lock() -> threading.Lock:
-    """A `threading.Lock` that a fork waits for: no child is made while somebody holds it."""
-    made = threading.Lock()
+def fork_lock() -> threading.RLock:
+    """A `threading.RLock` that a fork waits for: no child is made while another thread holds it."""
+    made = threading.RLock()
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(
             before=made.acquire, after_in_parent=made.release, after_in_child=made.release

@@ -9,6 +9,7 @@ import pytest
 from fleet.conftest import overwrite
 
 from tinker_ext._version import __version__
+from tinker_ext.errors import ConfigurationError
 from tinker_ext.fleet import open_store, state
 from tinker_ext.fleet.state import EARLIER, KINDS, MOST_LEFT, SILENT_SECONDS
 from tinker_ext.fleet.store import Store
@@ -342,6 +343,27 @@ def test_a_clock_that_was_set_back_does_not_pause_the_fleet_or_stop_its_plans():
         fleet.now += 0.25
     assert fleet.plan.pause < fleet.now
     assert fleet.plan.shares == {"new": 32, "old": 32}
+
+
+def test_a_step_within_a_step_of_its_thread_fails_and_does_not_wait_for_ever(tmp_path, monkeypatch):
+    """M49: a client that is forgotten may leave while another client of its process reports."""
+    monkeypatch.setattr("tinker_ext.fleet.store.BUSY_SECONDS", 0.1)
+    store, other, failed = open_store(str(tmp_path)), open_store(str(tmp_path)), []
+    store.open()
+    other.open()
+
+    def be_interrupted(now, salt, text):
+        with pytest.raises(ConfigurationError, match="locked") as caught:
+            step(other, "forgotten", ttl=0)
+        failed.append(caught.value)
+        return state.Fleet(now)
+
+    thread = threading.Thread(target=store._step, args=("another", be_interrupted), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert len(failed) == 1
+    step(other, "goes on")
+    assert [member["id"] for member in look(other).members] == ["goes on"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

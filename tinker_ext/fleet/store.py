@@ -61,7 +61,8 @@ _URL = re.compile(
 # Options of a URL that others may see and need; any other may be a secret, or a misspelt one.
 _SHOWN = ("db", "ssl_ca_certs", "ssl_cert_reqs", "ssl_check_hostname")
 
-# Held in every step: a child forked within one would wait for the lock of that step for ever.
+# Held in every step: a child forked within one would wait for the lock of that step for ever. A
+# finalizer may take a step within one of its thread, and finds the database busy.
 _stepping = forks.fork_lock()
 
 
