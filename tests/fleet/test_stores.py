@@ -168,13 +168,14 @@ def test_a_call_decided_before_a_report_of_its_own_client_is_decided_anew(
     others.close()
 
 
-def test_a_store_is_not_too_busy_for_hundreds_that_begin_at_once(redis_server):
+def test_a_store_is_not_too_busy_for_many_that_begin_at_once(redis_server):
     """M49: each gets its turn; one that is told of a busy store would take it for a lost one."""
     address = empty_redis(redis_server)
     first = open_store(address)
     first.open()
     step(first, "first", limits={"tokens": 10**6})
-    members, takes = 150, 4
+    # Their work grows with the square of their number: hundreds are for `nox -s fleet`.
+    members, takes = (150, 4) if "TINKER_FLEET_REDIS" in os.environ else (40, 2)
     together = threading.Barrier(members)
     failed = []
 
