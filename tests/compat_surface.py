@@ -152,7 +152,8 @@ def member_unlike(cls: type, name: str, record: dict[str, Any]) -> Iterator[str]
         return
     if record["kind"] == "classmethod" and not isinstance(own, classmethod | staticmethod):
         yield "is not a class method"
-    bound = getattr(cls, name)
+    # The fields of a class tell what the factories behind its arguments make.
+    bound = cls if name == "__init__" else getattr(cls, name)
     if record["kind"] == "async method" and not inspect.iscoroutinefunction(bound):
         yield "is not a coroutine function"
     if record["kind"] == "method" and inspect.iscoroutinefunction(bound):

@@ -13,9 +13,9 @@ import math
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import attrs
-import httpx
 
 import tinker_ext._statuses as statuses
 import tinker_ext._transport.retry as retry
@@ -57,6 +57,9 @@ from tinker_ext.telemetry import (
     RequestStarted,
     RetryScheduled,
 )
+
+if TYPE_CHECKING:
+    import httpx
 
 log = logging.getLogger("tinker_ext")
 

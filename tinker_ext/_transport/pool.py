@@ -12,11 +12,10 @@ import ipaddress
 import ssl
 from collections import deque
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import attrs
-import httpx
 
-from tinker_ext._transport.bridge import client_context, proxy_transport, send_foreign
 from tinker_ext._transport.channel import Channel, RawReply
 from tinker_ext._transport.limits import FairQueue
 from tinker_ext._transport.messages import (
@@ -29,6 +28,9 @@ from tinker_ext._transport.messages import (
 )
 from tinker_ext._transport.origin import Origin
 from tinker_ext.errors import ClientClosedError
+
+if TYPE_CHECKING:
+    import httpx
 
 _SAFE_RULES = frozenset({RetryRule.READ, RetryRule.POLL})
 # A kept connection may be closed by the server at the moment we write to it. A request that cannot
@@ -94,8 +96,12 @@ class Pool:
         self.queue = FairQueue(settings.connections)
         self._given = given is not None
         self._foreign = given
-        if given is None and proxy is not None:
-            self._foreign = proxy_transport(proxy)
+        if given is not None or proxy is not None:
+            # Here and for TLS: httpx takes longer to load than the rest of a client.
+            from tinker_ext._transport import bridge
+
+            self._send_foreign = bridge.send_foreign
+            self._foreign = given or bridge.proxy_transport(proxy or "")
         self._connect_timeout = connect_timeout
         self._idle_seconds = idle_seconds
         self._max_reply_bytes = settings.max_reply_bytes
@@ -136,7 +142,7 @@ class Pool:
         limit = call.max_reply_bytes or self._max_reply_bytes
         if self._foreign is not None:
             timeout = min(call.timeout, max(deadline - now, 0.001))
-            return await send_foreign(
+            return await self._send_foreign(
                 self._foreign, call, f"{self.origin}{target}", headers, timeout, limit
             )
         if self._closed:
@@ -250,6 +256,8 @@ class Pool:
         origin = self.origin
         host = origin.host.strip("[]")
         if origin.secure and self._ssl is None:
+            from tinker_ext._transport.bridge import client_context
+
             self._ssl = client_context()
         # A kept connection that is too old for this request makes room for the new one; every
         # slot held is a connection open or opening, this one included.

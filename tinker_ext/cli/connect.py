@@ -49,7 +49,9 @@ def downloads(screen: Screen) -> httpx.Client | None:
         return None
     import httpx
 
-    return httpx.Client(transport=embedded.Downloads(url))
+    from tinker_ext.mock.in_process import Downloads
+
+    return httpx.Client(transport=Downloads(embedded.application(url)))
 
 
 def patience(base_url: str | None) -> Config:

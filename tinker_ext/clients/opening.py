@@ -7,10 +7,9 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
-import httpx
 
 from tinker_ext import auth
 from tinker_ext._transport.origin import encode_header, proxy_for, split_base_url
@@ -23,6 +22,9 @@ from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import ConfigurationError, InvalidInputError
 from tinker_ext.mock import embedded
 from tinker_ext.telemetry import Observer
+
+if TYPE_CHECKING:
+    import httpx
 
 _OURS = frozenset({"transport", "observer", "rng", "_runtime"})
 _OLD = frozenset({"timeout", "max_retries", "http_client", "default_headers", "default_query"})
@@ -145,11 +147,15 @@ def _check_types(
     http_client: object,
 ) -> None:
     """Refuse what would fail far from the constructor, in code that expects another type."""
-    for name, value, kind, wanted in (
+    checks: list[tuple[str, object, type, str]] = [
         ("base_url", base_url, str, "text"),
         ("config", config, Config, "a Config"),
-        ("http_client", http_client, httpx.AsyncClient, "an httpx.AsyncClient"),
-    ):
+    ]
+    if http_client is not None:
+        import httpx  # who gives one has loaded it
+
+        checks.append(("http_client", http_client, httpx.AsyncClient, "an httpx.AsyncClient"))
+    for name, value, kind, wanted in checks:
         if not isinstance(value, kind | None):
             raise ConfigurationError(f"{name} must be {wanted}, not {type(value).__name__}.")
     if not (wire is None or isinstance(wire, str)) or wire not in _WIRES:

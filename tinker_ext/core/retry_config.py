@@ -7,13 +7,10 @@ import sys
 from typing import Any
 
 import attrs
-import httpx
 
 import tinker_ext._statuses as statuses
 from tinker_ext.errors import APIConnectionError, ConfigurationError, RetryableException
 from tinker_ext.types.records import flag, number
-
-RETRYABLE = (TimeoutError, APIConnectionError, httpx.TimeoutException, RetryableException)
 
 _MOST_DOUBLINGS = 62
 
@@ -27,6 +24,12 @@ def _number(name: str, default: float, *, optional: bool = False, **bounds: Any)
 
 def _switch(name: str) -> Any:
     return attrs.field(default=True, converter=flag(name, ConfigurationError))
+
+
+def _retryable() -> tuple[type[Exception], ...]:
+    import httpx  # takes longer to load than the rest of a client
+
+    return TimeoutError, APIConnectionError, httpx.TimeoutException, RetryableException
 
 
 def _errors(value: Any) -> tuple[type[Exception], ...]:
@@ -79,7 +82,7 @@ class RetryConfig:
     enable_retry_logic: bool = _switch("enable_retry_logic")
     enable_stuck_detection: bool = _switch("enable_stuck_detection")
     retryable_exceptions: tuple[type[Exception], ...] = attrs.field(
-        default=RETRYABLE, converter=_errors
+        factory=_retryable, converter=_errors
     )
 
     def delay(self, failures: int, chance: float) -> float:

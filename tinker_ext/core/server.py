@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
 import attrs
-import httpx
 import orjson
 from tinker_api import operations as api
 from tinker_api.errors import ApiError, ArgumentError
@@ -43,6 +42,9 @@ from tinker_ext.errors import (
     printable,
 )
 from tinker_ext.telemetry import Observer, Observers
+
+if TYPE_CHECKING:
+    import httpx
 
 SDK_VERSION = "0.36.0"
 """Level of the API that this package speaks; servers choose features by it."""

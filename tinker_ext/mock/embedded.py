@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import warnings
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
-
-import httpx
 
 from tinker_ext import forks
 from tinker_ext.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import httpx
 
 URL = "http://embedded"
 NAMES = ("embedded", "embedded:", "embedded://")
@@ -27,12 +27,6 @@ NOTICE = (
     "TINKER_BASE_URL for another one; base_url='embedded' says that this is meant and silences "
     "the warning."
 )
-
-Message = MutableMapping[str, Any]
-Application = Callable[
-    [Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
-    Awaitable[None],
-]
 
 _lock = forks.lock()
 # One application per URL; the one without a folder lives and dies with this process.
@@ -126,87 +120,15 @@ def reset() -> None:
         _warned = False
 
 
-class InProcessTransport(httpx.AsyncBaseTransport):
-    """Calls the application on the caller's loop.
-
-    `httpx.ASGITransport` looks for trio in the file system at every request, which costs more than
-    the embedded server needs for a small one.
-    """
-
-    def __init__(self, app: Application) -> None:
-        self._app = app
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Run the application once; an answer it does not finish counts as a lost connection."""
-        content = await request.aread()
-        url = request.url
-        unread = True
-        complete = asyncio.Event()
-        start: Message = {}
-        body: list[bytes] = []
-
-        async def receive() -> Message:
-            nonlocal unread
-            if unread:
-                unread = False
-                return {"type": "http.request", "body": content, "more_body": False}
-            await complete.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                start.update(message)
-            elif message["type"] == "http.response.body":
-                body.append(message.get("body", b""))
-                if not message.get("more_body", False):
-                    complete.set()
-
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": request.method,
-            "headers": [(name.lower(), value) for name, value in request.headers.raw],
-            "scheme": url.scheme,
-            "path": url.path,
-            "raw_path": url.raw_path.split(b"?")[0],
-            "query_string": url.query,
-            "server": (url.host, url.port),
-            "client": ("127.0.0.1", 0),
-            "root_path": "",
-        }
-        await self._app(scope, receive, send)
-        if not start or not complete.is_set():
-            raise httpx.ReadError("the application ended without an answer")
-        stream = httpx.ByteStream(b"" if request.method == "HEAD" else b"".join(body))
-        return httpx.Response(start["status"], headers=start.get("headers", []), stream=stream)
-
-
 def transport(app: Any = None, base_url: str = NAMES[0]) -> Callable[[], httpx.AsyncBaseTransport]:
     """Makes the transport that carries requests straight into an ASGI application."""
 
     def make() -> httpx.AsyncBaseTransport:
+        from tinker_ext.mock.in_process import InProcessTransport
+
         return InProcessTransport(app or application(base_url))
 
     return make
-
-
-class Downloads(httpx.BaseTransport):
-    """Answers from the application of a base URL: its files have addresses that nobody serves."""
-
-    def __init__(self, base_url: str) -> None:
-        self._app = application(base_url)
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Ask the application, on a loop of its own."""
-
-        async def ask() -> httpx.Response:
-            asked = httpx.Request(request.method, request.url, headers=request.headers)
-            reply = await httpx.ASGITransport(self._app).handle_async_request(asked)
-            body = httpx.ByteStream(b"".join([part async for part in reply.aiter_raw()]))
-            return httpx.Response(reply.status_code, headers=reply.headers, stream=body)
-
-        return asyncio.run(ask())
 
 
 def warn_once() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tinker_ext.mock.embedded import InProcessTransport
+from tinker_ext.mock.in_process import InProcessTransport
 
 
 def ask(app: Any, method: str = "POST") -> httpx.Response:

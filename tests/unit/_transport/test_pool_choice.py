@@ -7,7 +7,7 @@ import asyncio
 import httpx
 import pytest
 
-from tinker_ext._transport import pool as pools
+from tinker_ext._transport import bridge
 from tinker_ext._transport.origin import split_base_url
 from tinker_ext._transport.pool import LANE_SETTINGS, Pool
 
@@ -25,7 +25,7 @@ def test_the_users_transport_comes_first(monkeypatch, given, proxy, chosen):
     """M33: a proxy of the environment does not replace what the user passed."""
     through = httpx.MockTransport(lambda _: httpx.Response(200))
     asked = []
-    monkeypatch.setattr(pools, "proxy_transport", lambda url: asked.append(url) or through)
+    monkeypatch.setattr(bridge, "proxy_transport", lambda url: asked.append(url) or through)
     mine = httpx.MockTransport(lambda _: httpx.Response(200)) if given else None
 
     async def scenario():

@@ -422,7 +422,7 @@ def test_a_pool_closes_the_transport_it_made_and_not_the_one_it_was_given(given,
         async def aclose(self):
             closed.append(self)
 
-    monkeypatch.setattr("tinker_ext._transport.pool.proxy_transport", lambda proxy: Transport())
+    monkeypatch.setattr("tinker_ext._transport.bridge.proxy_transport", lambda proxy: Transport())
 
     async def scenario():
         options = {"given": Transport()} if given else {"proxy": "http://proxy.test"}

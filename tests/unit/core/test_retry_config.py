@@ -13,7 +13,7 @@ from in_process import client, run
 from stub_server import StubServer
 
 from tinker_ext import ModelInput, SamplingParams
-from tinker_ext.core.retry_config import RETRYABLE, RetryConfig, portable
+from tinker_ext.core.retry_config import RetryConfig, portable
 from tinker_ext.errors import (
     APIConnectionError,
     BadRequestError,
@@ -184,7 +184,9 @@ def test_the_exceptions_may_be_more():
     assert isinstance(ends[0], RequestFailedError)
 
     server = failing(failed, failed, operation="retrieve_future")
-    config = RetryConfig(retryable_exceptions=(*RETRYABLE, RequestFailedError))
+    config = RetryConfig(
+        retryable_exceptions=(*RetryConfig().retryable_exceptions, RequestFailedError)
+    )
     ends, _ = sampled(server, config)
     assert ends[0].sequences[0].tokens == [1]
     numbers = [body["seq_id"] for op, body, _ in server.requests if op == "asample"]
