@@ -15,19 +15,17 @@ from simulation.conduct import conduct
 from simulation.execution import PROFILES, Plan, execute, reference
 from simulation.network import KINDS
 
-SEEDS = 20
-BATCH = 10
-ODD_SEEDS = 2
-"""`nox -s simulate` runs 300, and a third of them on odd servers."""
+SEEDS = 8
+ODD_SEEDS = 1
+"""`nox -s simulate` runs 300, these among them, and a third of them on odd servers."""
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
-def test_each_step_takes_effect_once(first):
+def test_each_step_takes_effect_once():
     """M19 M20 M22: lost, repeated, late, refused or restarted: weights bit-equal, nothing left."""
-    outcomes = [execute(seed) for seed in range(first, first + BATCH)]
+    outcomes = [execute(seed) for seed in range(SEEDS)]
     gc.collect()
     assert {outcome.plan.seed: outcome.wrong for outcome in outcomes if outcome.wrong} == {}
-    assert sum(outcome.faults for outcome in outcomes) > BATCH
+    assert sum(outcome.faults for outcome in outcomes) > SEEDS
 
 
 def test_seeds_cover_the_ground():
