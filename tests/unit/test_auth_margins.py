@@ -188,6 +188,47 @@ def test_what_a_command_prints_is_kept_for_five_minutes(monkeypatch):
     assert runs == [30.0, 30.0]
 
 
+def test_a_command_that_does_not_end_is_told(monkeypatch):
+    """M33: after half a minute, and how to see why."""
+
+    def run(*_, timeout, **__):
+        raise subprocess.TimeoutExpired("x", timeout)
+
+    monkeypatch.setattr(auth.subprocess, "run", run)
+    with pytest.raises(TinkerError, match="did not finish within 30 s; run it in a shell"):
+        auth.run_credential_command("x")
+
+
+def test_a_token_needs_a_key_and_claims():
+    """M33: the error says which of them is missing."""
+
+    async def exchange(_: str) -> str:
+        return KEY
+
+    with pytest.raises(TinkerError, match="there is no key to exchange"):
+        asyncio.run(auth.ExchangedToken(auth.StaticKey(None), exchange).header())
+    for claims in ("[1]", '"x"', "7", "null"):
+        token = f"a.{base64.urlsafe_b64encode(claims.encode()).decode()}.b"
+        with pytest.raises(TinkerError, match="carries no claims object"):
+            auth.jwt_claims(token)
+
+
+def test_what_cannot_be_a_key_of_the_hosted_service(tmp_path):
+    """M33: it is not sent there; another server may take it."""
+    absent = tmp_path / "absent"
+    hosted = "https://tinker.thinkingmachines.dev/services/tinker-prod"
+    with pytest.raises(TinkerError, match="does not look like one of the hosted service"):
+        auth.resolve("other", base_url=hosted, env={}, stored=absent)
+    other = auth.resolve("other", base_url="http://127.0.0.1:1", env={}, stored=absent)
+    assert asyncio.run(other.header()) == "other"
+
+
+def test_a_store_that_cannot_be_read_is_named(tmp_path):
+    """M33: with the reason of the system."""
+    with pytest.raises(TinkerError, match=f"cannot read {tmp_path}: Is a directory"):
+        auth.CredentialStore(tmp_path).default_key()
+
+
 @pytest.mark.parametrize(("key", "warned"), [("k" * 15, 0), ("k" * 16, 1), (None, 0)])
 def test_only_a_real_key_is_worth_a_warning(monkeypatch, key, warned):
     """M33: sixteen letters are a key; fewer are a stand-in such as "tml-test"."""

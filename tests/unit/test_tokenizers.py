@@ -150,6 +150,8 @@ def test_the_calls_people_use():
     tokenizer = tokenizers.load("tinker-ext/tiny")
     assert tokenizer.eos_token_id == tokenizer.convert_tokens_to_ids(tokenizer.eos_token)
     assert tokenizer.convert_ids_to_tokens([tokenizer.eos_token_id]) == [tokenizer.eos_token]
+    assert tokenizer.convert_ids_to_tokens(tokenizer.eos_token_id) == tokenizer.eos_token
+    assert tokenizer.convert_tokens_to_ids([tokenizer.eos_token]) == [tokenizer.eos_token_id]
     assert len(tokenizer) == len(tokenizer.get_vocab()) >= tokenizer.vocab_size
     ids = tokenizer.encode("hi")
     assert tokenizer("hi") == {"input_ids": ids, "attention_mask": [1] * len(ids)}

@@ -114,6 +114,25 @@ def test_outputs_have_a_tensor_for_every_datum():
         proto_codec.decode_forward(outputs(70_000))
 
 
+@pytest.mark.parametrize("dtype", [0, 99])
+def test_a_tensor_of_a_type_that_nobody_knows(dtype):
+    """M27: its bytes are not guessed at, whether it has any or not."""
+    made = pb.ForwardBackwardOutput(loss_fn_output_type="x")
+    field = made.loss_fn_outputs.add(num_datums=1).fields["a"]
+    field.data, field.dtype = bytes(8), dtype
+    field.offsets = np.array([0, 8], "<i8").tobytes()
+    with pytest.raises(ValueError, match=f"unknown dtype {dtype}"):
+        proto_codec.decode_forward(made.SerializeToString())
+
+
+def test_a_column_without_offsets_has_no_tensors():
+    """M27: so it fits no datum."""
+    made = pb.ForwardBackwardOutput(loss_fn_output_type="x")
+    made.loss_fn_outputs.add(num_datums=1).fields["a"].dtype = pb.DTYPE_FLOAT32
+    with pytest.raises(ValueError, match="a: 0 tensors for 1 datums"):
+        proto_codec.decode_forward(made.SerializeToString())
+
+
 def test_ids_that_are_empty():
     """M15: a reply with one names nothing that could be asked for."""
 

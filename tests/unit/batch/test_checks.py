@@ -113,6 +113,9 @@ def test_infinity_depends_on_the_wire():
         check_batch(data, "ppo", finite=True)
 
 
+CLIP = "clip_low_threshold"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -122,8 +125,10 @@ def test_infinity_depends_on_the_wire():
         (([datum(**RL)], "no such loss"), "Unknown loss_fn"),
         (([datum(**RL)], 7), "Unknown loss_fn 7"),
         (([1], "ppo"), "not a Datum"),
-        (([datum(**RL)], "ppo", {"clip": float("nan")}), "clip"),
-        (([datum(**RL)], "ppo", {"clip": None}), "clip"),
+        (([datum(**RL)], "ppo", {"clip": 0.1}), "ppo has no setting 'clip'"),
+        (([datum(**RL)], "ppo", {CLIP: float("nan")}), "is nan; it must be finite"),
+        (([datum(**RL)], "ppo", {CLIP: float("-inf")}), "is -inf; it must be finite"),
+        (([datum(**RL)], "ppo", {CLIP: None}), "must be a number or text, not None"),
         (([datum(**RL)], "ppo", "abc"), "loss_fn_config must be a dict"),
         (([datum(**RL)], "ppo", [1]), "loss_fn_config must be a dict"),
         (([datum(**RL)], "ppo", {1: 1.0}), "loss_fn_config"),

@@ -204,9 +204,12 @@ def test_the_old_form_of_a_save_for_sampling_says_what_to_use():
             training = await service.create_lora_training_client_async("m", rank=4)
             with pytest.warns(DeprecationWarning, match="use save_weights_and_get_sampling_client"):
                 future = training.save_weights_and_get_sampling_client_submit()
-            return await future
+            first = await future
+            with pytest.warns(DeprecationWarning, match="`name` is ignored"):
+                second = await training.save_weights_and_get_sampling_client_async("x")
+            return first, second
 
-    assert isinstance(run(scenario), SamplingClient)
+    assert [type(each) for each in run(scenario)] == [SamplingClient] * 2
 
 
 def test_ids_of_checkpoints_have_two_parts():

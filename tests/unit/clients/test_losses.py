@@ -35,6 +35,26 @@ def test_a_loss_has_at_most_sixteen_inputs(count, fits):
         read_inputs(wide, ranks)
 
 
+@pytest.mark.parametrize(
+    ("text", "ranks", "words"),
+    [
+        ("lambda logprobs, *more: None", {}, "more: only plain parameters"),
+        ("lambda logprobs, *, more: None", {}, "more: only plain parameters"),
+        ("lambda logprobs, more=1: None", {}, "more: a default value is not possible"),
+        ("lambda logprobs, More: None", {}, "More: use at most 64 lowercase letters"),
+        ("lambda: None", {}, "takes logprobs first"),
+        ("lambda more, logprobs: None", {}, "takes logprobs first"),
+        ("lambda logprobs: None", {"logprobs": 0}, r"logprobs: rank 0 is not in \(1, 2\)"),
+        ("lambda logprobs: None", {"logprobs": 3}, r"logprobs: rank 3 is not in \(1, 2\)"),
+        ("lambda logprobs, x: None", {"logprobs": 1, "x": 3}, r"x: rank 3 is not in \(0, 1, 2\)"),
+    ],
+)
+def test_a_signature_that_cannot_be_a_loss_is_told(text, ranks, words):
+    """M38: the parameter and what is wrong with it."""
+    with pytest.raises(InvalidInputError, match=words):
+        read_inputs(eval(text), ranks)
+
+
 @pytest.mark.parametrize("data", [None, datum(), (each for each in ()), [1], []])
 def test_a_handle_refuses_what_is_no_batch(data):
     """M38: as a plain loss does, with an error that says what to pass."""

@@ -128,6 +128,22 @@ def test_errors_and_cancelling():
         asyncio.run(wait())
 
 
+def test_a_future_is_settled_once():
+    """M22: as those of the standard library, which other code expects."""
+    future = LightFuture()
+    assert not future.running()
+    assert future.set_running_or_notify_cancel()
+    future.set_exception(ValueError("x"))
+    assert not future.running()
+    for again in (lambda: future.set_exception(KeyError("y")), lambda: future.set_result(1)):
+        with pytest.raises(concurrent.futures.InvalidStateError):
+            again()
+    assert isinstance(future.exception(), ValueError)
+    given_up = LightFuture()
+    given_up.cancel()
+    assert not given_up.set_running_or_notify_cancel()
+
+
 def test_callbacks_run_once_and_may_fail(caplog):
     """M16: a failing callback hurts nobody."""
     seen = []

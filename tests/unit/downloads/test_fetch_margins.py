@@ -566,3 +566,12 @@ def test_a_client_that_was_made_for_a_download_ends_with_it(given, answer, tmp_p
         fetch(URL, tmp_path / "a", client=client if given else None)
     assert client.is_closed is not given
     client.close()
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY"])
+def test_a_proxy_that_cannot_be_used_is_told(tmp_path, monkeypatch, name):
+    """M37: which settings to look at; nothing is fetched past it."""
+    monkeypatch.setenv(name, "gopher://127.0.0.1:1")
+    with pytest.raises(DownloadError, match="HTTP_PROXY, HTTPS_PROXY or ALL_PROXY: "):
+        fetch("http://127.0.0.1:9/x", tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,7 @@
 """The index that a run keeps beside its own log: a page opens it without reading the log."""
 
 import io
+import os
 import threading
 from types import SimpleNamespace
 
@@ -231,3 +232,13 @@ def test_a_line_that_is_written_while_it_is_read_is_one(path, monkeypatch, reade
     path.write_bytes(whole)
     log.advance()
     assert (list(log.steps["m"].columns["step"]), log.bad) == ([1.0, 2.0, 3.0], 0)
+
+
+def test_what_is_not_a_file_is_not_kept_open(tmp_path):
+    """F29: a pipe in place of a log is refused at once, and its writer finds nobody."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file") as caught:
+        index.opened(tmp_path / "pipe")
+    with pytest.raises(OSError, match="No such device"):
+        os.close(os.open(tmp_path / "pipe", os.O_WRONLY | os.O_NONBLOCK))
+    assert caught.tb is not None  # it keeps what was not closed

@@ -77,6 +77,20 @@ def test_repair_cuts_the_rest_off_and_keeps_it(path):
     again.close()
 
 
+def test_a_journal_that_was_repaired_says_so_after_it_was_summed_up(path):
+    """M20: what was cut off is not there, however short the file has become."""
+    path.write_bytes(path.read_bytes()[:-5])
+    file = JournalFile(path, repair=True)
+    file.rewrite({"t": "note", "n": 3})
+    file.close()
+    with pytest.raises(JournalError, match="is closed"):
+        file.rewrite({"t": "note", "n": 4})
+    again = JournalFile(path)
+    assert again.repaired
+    assert again.records[-1]["n"] == 3
+    again.close()
+
+
 def test_damage_in_the_middle_is_refused_even_with_repair(path):
     """M20: a line that others follow was not torn by a crash."""
     content = bytearray(path.read_bytes())

@@ -52,3 +52,13 @@ def test_the_shape_is_the_given_one_or_that_of_the_values(made, shape, values):
     assert list(tensor.array.shape) == shape
     assert tensor.shape is None or list(tensor.shape) == shape
     assert (tensor.shape is None) <= (len(shape) == 1)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("make", [np.matrix, np.ma.array])
+def test_an_array_of_another_class_is_sent_as_a_plain_one(make):
+    """M27: a matrix stays two-dimensional whatever is done with it, and a mask is not sent."""
+    tensor = TensorData.from_numpy(make([[1, 2], [3, 4]], np.int64))
+    tensor.settle()
+    assert type(tensor.array) is np.ndarray
+    assert tensor.data == [1, 2, 3, 4]
