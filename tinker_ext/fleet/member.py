@@ -27,7 +27,7 @@ from tinker_ext.errors import BudgetExceededError, ConfigurationError
 from tinker_ext.fleet.plan import Row, lease_seconds, plan_seconds, sync_seconds
 from tinker_ext.fleet.state import BLOCK_PART, KINDS, Amounts, Fleet
 from tinker_ext.fleet.store import open_store
-from tinker_ext.ledger import Hold, Ledger, Prices, Tokens
+from tinker_ext.ledger import Budget, Hold, Ledger, Prices, Tokens
 
 if TYPE_CHECKING:
     from tinker_ext._transport.limits import SharedBackoff
@@ -323,6 +323,7 @@ class SharedLedger(Ledger):
         """Take note of the budget of all, and of what is set aside for this client."""
         # Made first: nothing of a store that is damaged is taken over, and told to it again.
         share = {kind: max(0.0, left) / fleet.count for kind, left in fleet.left().items()}
+        Budget(**fleet.limits)
         prices = Prices(**fleet.prices) if self.prices is None and fleet.prices else self.prices
         with self._lock:
             self.limits, self.prices, self._share = fleet.limits, prices, share

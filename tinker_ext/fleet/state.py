@@ -32,7 +32,7 @@ class Fleet:
     rows: dict[str, dict[str, Any]] = attrs.Factory(dict)
     plan: Plan = attrs.Factory(Plan)
     next: float = 0.0  # when the next plan is due
-    limits: dict[str, float] = attrs.Factory(dict)  # of the budget
+    limits: dict[str, Any] = attrs.Factory(dict)  # of the budget
     prices: dict[str, Any] = attrs.Factory(dict)
 
     @classmethod
