@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,7 @@ MOST_UNWRITTEN = 64
 """Lines about calls that are written together at most."""
 
 REFUSALS = ("402", "429")
+POLL = Lane.POLL  # asked for by every request; a member of an enum is slow to find
 
 
 class Waits:
@@ -75,7 +77,7 @@ class Waits:
         self._flush = flush
         self._lock = forks.lock()
         self._pending: dict[int, tuple[OperationStarted, Entry]] = {}
-        self._lanes: dict[str, str] = {}
+        self._lanes: dict[str, Lane] = {}
         self._spent = dict.fromkeys(KINDS, 0.0)
         self._unwritten = 0.0
         self._since: float | None = None
@@ -107,13 +109,14 @@ class Waits:
 
     def sent(self, event: RequestStarted) -> None:
         """Take in that a request has left: its call was taken for being sent already."""
-        if event.lane is not Lane.POLL:
-            self._lanes[event.operation] = event.lane.value
+        if event.lane is not POLL:
+            self._lanes[event.operation] = event.lane
 
     def answered(self, event: RequestFinished) -> None:
         """Take in that a request was answered; a poll changes what is waited for by its state."""
-        if event.lane is not Lane.POLL:
-            self.moved()
+        if event.lane is not POLL:
+            with self._lock:
+                self._account()
 
     def moved(self) -> None:
         """Take in that what a call waits for is about to change."""
@@ -175,6 +178,14 @@ class Waits:
         self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._tick)
 
     def _write_calls(self, now: float) -> None:
+        oldest = list(islice(self._pending.values(), SHOWN))
+        # News is what calls wait for; that others wait for the same, or were polled, can wait.
+        news = {(e.operation, c.stage, c.retries, c.queue_state, c.reason) for e, c in oldest}
+        numbers = [event.number for event, _ in oldest]
+        soon = news != self._last[0]
+        if not soon and (numbers == self._last[1] or now - self._written < SAME_SECONDS):
+            return
+        self._last, self._written = (news, numbers), now
         apart = time.time() - now
         calls = [
             {
@@ -193,15 +204,8 @@ class Waits:
                 "request_id": call.request_id,
                 "seq_id": call.seq_id,
             }
-            for event, call in islice(self._pending.values(), SHOWN)
+            for event, call in oldest
         ]
-        # News is what calls wait for; that others wait for the same, or were polled, can wait.
-        news = {(c["operation"], c["stage"], c["retries"], c["state"], c["reason"]) for c in calls}
-        numbers = [call["number"] for call in calls]
-        soon = news != self._last[0]
-        if not soon and (numbers == self._last[1] or now - self._written < SAME_SECONDS):
-            return
-        self._last, self._written = (news, numbers), now
         self._log.write("waiting", session=self.session_id, count=len(self._pending), calls=calls)
 
 
@@ -257,7 +261,7 @@ class RunLogObserver:
         self._indexing = forks.lock()
         self._models: dict[str, _Model] = {}
         self._states: dict[str, str] = {}
-        self._unwritten: list[tuple[float, float, OperationStarted | OperationFinished]] = []
+        self._unwritten: deque[tuple[float, float, OperationStarted | OperationFinished]] = deque()
         forks.register(self)
         # Called for every request, so without asking for one type after the other.
         self._takers: dict[type[Event], Callable[[Any], None]] = {
@@ -320,14 +324,13 @@ class RunLogObserver:
 
         One line after the other, each by itself, would cost a step three times as much.
         """
-        with self._lock:
-            self._unwritten.append((moment(), self._clock(), event))
+        self._unwritten.append((moment(), self._clock(), event))
         if len(self._unwritten) > MOST_UNWRITTEN:
             self._flush()
 
     def _flush(self) -> None:
         with self._lock:
-            events, self._unwritten = self._unwritten, []
+            events = [self._unwritten.popleft() for _ in range(len(self._unwritten))]
             lines = [line for each in events for line in self._lines(*each)]
             if lines:
                 self._log.append(*lines)
@@ -407,7 +410,7 @@ class RunLogObserver:
 
     def after_fork(self) -> None:
         """Leave to the parent what it has not written yet; in the child."""
-        self._unwritten = []
+        self._unwritten.clear()
 
     def _retry(self, event: RetryScheduled) -> None:
         lane, delay = event.lane.value, round(event.delay, 6)
