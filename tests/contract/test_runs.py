@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import re
 import threading
@@ -375,6 +376,43 @@ def test_the_service_client_keeps_a_journal_itself(server, path):
         back.training.optim_step(adam()).result(300)
         back.training.optim_step(adam()).result(300)
     assert [e.seq for e in server.app.log.training(first.model_id)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("optimizer", [False, True])
+def test_a_model_made_from_a_state_goes_back_to_it(server, path, optimizer):
+    """M20: the journal knows from which state, and whether its optimizer was wanted."""
+    options = {"base_url": server.url, "api_key": "tml-x"}
+    with ServiceClient(**options) as service:
+        origin = service.create_lora_training_client(MODEL, rank=4)
+        origin.forward_backward([datum()], "cross_entropy")
+        origin.optim_step(adam())
+        saved = origin.save_state("start").result(300).path
+    with ServiceClient(**options, journal=path) as service:
+        name = "create_training_client_from_state" + "_with_optimizer" * optimizer
+        first = getattr(service, name)(saved)
+        first.optim_step(adam()).result(300)
+        service.complete_step(0)
+        service.holder.session._owned = False
+    with ServiceClient(**options, journal=path) as service:
+        back = service.resume(reattach=False)
+        assert (back.how, back.next_step, back.checkpoint) == ("restored", 0, saved)
+        again = back.training.model_id
+        assert again != first.model_id
+        back.training.optim_step(adam()).result(300)
+    loads = [json.loads(entry.body) for entry in server.app.log.requests("load_weights")[-2:]]
+    assert [load["model_id"] for load in loads] == [first.model_id, again]
+    assert [(load["path"], bool(load["optimizer"])) for load in loads] == [(saved, optimizer)] * 2
+
+
+def test_a_run_refuses_what_it_cannot_do(server, path):
+    """M20: a checkpoint without a name, and steps after its end."""
+    with make(server, path) as run:
+        train(run, 1)
+        for wrong in ("", None, 7):
+            with pytest.raises(InvalidInputError, match="A checkpoint name must be a text"):
+                run.save(wrong)
+    with pytest.raises(InvalidInputError, match="This run is closed; open it again"):
+        next(iter(run.steps(3)))
 
 
 def test_the_journal_holds_no_secret(server, path):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinker_ext.batch.merge import REDUCERS, merge, reduce_metrics
+from tinker_ext.errors import APIResponseValidationError
 from tinker_ext.types import ForwardBackwardOutput, TensorData
 
 
@@ -92,6 +93,14 @@ def test_merge_equals_unchunked(sizes):
     whole = output(sum(sizes))
     assert merged.metrics == pytest.approx(whole.metrics)
     assert len(merged.loss_fn_outputs) == len(whole.loss_fn_outputs)
+
+
+def test_outputs_that_are_missing_are_told():
+    """M12: the reply was accepted, and yet does not fit what was sent."""
+    with pytest.raises(APIResponseValidationError, match="gave 2 outputs for 3 datums") as caught:
+        merge([output(1, 0), output(2, 1)], [1, 3])
+    assert caught.value.status_code == 200
+    assert len(merge([output(1, 0), output(2, 1)], [1, 2]).loss_fn_outputs) == 3
 
 
 def test_merge_keeps_order_and_first_type():

@@ -245,3 +245,18 @@ def test_a_result_is_waited_for_through_hours_and_an_outage():
             return asyncio.get_running_loop().time()
 
     assert 9000.0 < run(scenario) < 9100.0
+
+
+def test_a_forked_child_does_not_train():
+    """M21: it would send other bodies under the numbers of its parent."""
+
+    async def scenario():
+        stub = StubServer()
+        async with client(stub) as service:
+            training = await service.create_lora_training_client_async("m", rank=4)
+            training.queue.after_fork()
+            with pytest.raises(ClientClosedError, match="process that forked this one"):
+                await training.optim_step_async(adam())
+            return stub.counts["optim_step"]
+
+    assert run(scenario) == 0

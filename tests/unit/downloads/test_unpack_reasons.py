@@ -62,6 +62,8 @@ def test_a_refusal_says_why(tmp_path, case):
         gzip.compress(WHOLE[:700]) + gzip.compress(WHOLE[700:]),  # written in two parts
         tar(file("a/b"), folder("a/c/"), file("./d")),
         tar(folder("./"), file("a/b"), folder("a/c/"), file("d")),
+        tar(folder("a/c"), file("a/b"), file("d")),  # a folder before the one it is in
+        tar(file("a/b"), folder("a"), folder("a/c"), folder("a/c"), file("d")),
     ],
 )
 def test_other_ways_to_write_the_same_archive(tmp_path, data):
