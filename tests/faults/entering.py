@@ -172,6 +172,9 @@ def _log(tmp_path: Path) -> None:
     log.write("step", target="m", step=1, other=object())
     log.close()
     _of("runlog", "last_steps")(tmp_path / "log.jsonl")
+    index = _of("observe.index", "LogIndex")(tmp_path / "log.jsonl")
+    index.advance()
+    index.save()
 
 
 def _notes(tmp_path: Path) -> None:

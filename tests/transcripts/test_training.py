@@ -69,6 +69,8 @@ RARE = [
         {"forward_backward 2-6": "lost", "forward_backward 7": "conflict"},
     ),
     ("dedupe", "opt wait opt wait opt", {"optim_step 1-5": "lost", "optim_step 6-9": "page"}),
+    ("dedupe", "opt wait opt wait opt", {"optim_step 1-5": "lost", "optim_step 6": "refused"}),
+    ("dedupe?", "load opt wait opt", {"load_weights 1": "fails", "r2 1+": "conflict"}),
     ("strict?", "opt wait opt opt wait opt", {"optim_step 1": "refused", "optim_step 2": "lost"}),
     ("ignore?", "opt wait opt", {"optim_step 1": "lost", "r3 1-2": "paused"}),
     ("order", "opt fb save wait", {"optim_step 1+": "down", "forward_backward 1": "refused"}),

@@ -109,7 +109,7 @@ def test_infinity_depends_on_the_wire():
     """M7: protobuf carries infinities, JSON does not."""
     data = [datum(**{**RL, "logprobs": [-np.inf, 0.0]})]
     check_batch(data, "ppo")
-    with pytest.raises(InvalidInputError, match="JSON"):
+    with pytest.raises(InvalidInputError, match=r"^data\[0\]\.loss_fn_inputs\['logprobs'\].*JSON"):
         check_batch(data, "ppo", finite=True)
 
 

@@ -166,6 +166,36 @@ def test_a_moment_counts_for_what_the_oldest_call_does(call, kind):
     run_virtual(scenario())
 
 
+def test_the_time_between_calls_is_ours():
+    """M26: a call counts from its start to its end, and for the network until it was answered."""
+
+    async def scenario():
+        live = {1: entry("sending"), 2: entry("sending"), 3: entry("waiting")}
+        log, waits = made(live)
+        for number in (1, 2):
+            waits.started(event(number))
+            await asyncio.sleep(0.125)
+            waits.answered(SimpleNamespace(lane=Lane.POLL))
+            await asyncio.sleep(0.125)
+            waits.answered(SimpleNamespace(lane=Lane.TRAIN))
+            live[number].stage = "waiting"
+            await asyncio.sleep(0.0625)
+            waits.finished(event(number))
+            await asyncio.sleep(0.03125)
+        waits.started(event(3))
+        waits.flush()
+        ((_, line),) = log.of("time")
+        assert {name: line[name] for name in ("server", "queue", "network", "us")} == {
+            "network": 2 * 0.25,
+            "server": 2 * 0.0625,
+            "us": 2 * 0.03125,
+            "queue": 0.0,
+        }
+        waits.close()
+
+    run_virtual(scenario())
+
+
 def test_a_line_shows_the_oldest_calls_and_their_lane():
     """M26: sixteen of them, and how many there are."""
 
