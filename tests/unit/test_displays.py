@@ -53,6 +53,22 @@ def test_clients_show_themselves_without_a_server():
     service.close().result()
 
 
+def test_a_sampling_client_shows_what_it_samples_from():
+    """M36: a base model or a path."""
+
+    async def scenario():
+        async with client(server()) as service:
+            made = await service.create_sampling_client_async(base_model=MODEL)
+            training = await service.create_lora_training_client_async(MODEL, rank=4)
+            saved = await (await training.save_weights_for_sampler_async("a"))
+            other = await training.create_sampling_client_async(saved.path)
+            return [(MODEL, made._repr_html_()), (saved.path, other._repr_html_())]
+
+    for weights, shown in run(scenario):
+        assert "SamplingClient" in shown
+        assert weights in shown
+
+
 def test_what_is_pending_is_a_table():
     """M26: `pending()` in a notebook says what waits, how long and why."""
     app = server(pause=Pause(state="paused_capacity", seconds=60.0, reason="busy"))

@@ -34,6 +34,7 @@ from tinker_ext._transport.retry import (
     Timing,
     back_off,
     run,
+    server_delay,
     verdict,
 )
 
@@ -129,6 +130,13 @@ def expected(rule: RetryRule, status: int, kind: str, attempt: int, jitter: floa
     else:
         ceilings, source = CEILING_AFTER_REFUSAL, "backoff"
     return jitter * ceilings[min(attempt, len(ceilings)) - 1], source
+
+
+@pytest.mark.parametrize(("seconds", "wanted"), [(1, (1.0, "date")), (0, None), (-1, None)])
+def test_a_date_that_is_not_ahead_names_no_delay(seconds: int, wanted: object) -> None:
+    """M24: the pause is then ours, which grows; by the clock of the server or by our own."""
+    assert server_delay({"retry-after": at(seconds)}, NOW) == wanted
+    assert server_delay({"retry-after": at(seconds), "date": at(0)}) == wanted
 
 
 def test_pauses_stop_doubling() -> None:

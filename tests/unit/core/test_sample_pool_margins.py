@@ -14,7 +14,7 @@ from in_process import client, run
 from stub_server import StubServer
 from virtual_clock import run_virtual
 
-from tinker_ext import ImageChunk, ModelInput, RetryConfig, SamplingParams
+from tinker_ext import Config, ImageChunk, ModelInput, RetryConfig, SamplingParams
 from tinker_ext.core.sample_pool import Progress, RoundRobin, Sample, Source
 from tinker_ext.errors import ClientClosedError
 
@@ -141,6 +141,33 @@ def test_a_group_is_stuck_so_long_after_its_last_movement(moves, ends):
         assert told == [(progress, 10.0, ends)]
 
     run_virtual(scenario())
+
+
+def test_samplers_without_settings_of_their_own_are_one_group():
+    """M23: one that waits is not stuck as long as another gets its samples."""
+
+    async def scenario():
+        async def handler(operation, body, request):
+            if operation == "retrieve_future":
+                await asyncio.sleep(100.0 if body["request_id"] == first else 8.0)
+            return
+
+        stub, first = StubServer(handler), None
+        config = Config(progress_timeout=20.0, poll_timeout=200.0)
+        async with client(stub, config=config) as service:
+            prompt = ModelInput.from_ints([1])
+            slow, quick = [
+                await service.create_sampling_client_async(base_model="m") for _ in range(2)
+            ]
+            waits = slow.sample(prompt, 1, PARAMS)
+            while not stub.futures:
+                await asyncio.sleep(0.01)
+            first = next(iter(stub.futures))
+            while not waits.done():
+                await quick.sample(prompt, 1, PARAMS)
+            return await waits
+
+    assert run(scenario).sequences
 
 
 def test_a_group_that_has_ended_is_not_stuck_and_the_next_begins_anew():

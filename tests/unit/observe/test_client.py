@@ -248,6 +248,42 @@ def test_a_continued_log_counts_on(tmp_path):
     assert [line["step"] for line in read(tmp_path) if line["type"] == "step"] == [1, 2]
 
 
+def test_a_forked_child_writes_nothing_of_its_parent(tmp_path):
+    """F19: the parent writes it, and a line that is there twice is a step too many."""
+    from tinker_ext.observe.run_log import RunLogObserver
+    from tinker_ext.runlog import Ledger
+
+    class Still:
+        def time(self):
+            return 0.0
+
+        def call(self, fn, *args):
+            pass
+
+    log = RunLog(tmp_path)
+    writer = RunLogObserver(log, Ledger(), Still(), {})
+    writer.notice(OperationStarted(1, "forward", "m"))
+    writer.notice(OperationFinished(number=1, operation="forward", target="m", seconds=1.0))
+    before = log.path.read_bytes()
+    writer.after_fork()
+    writer._flush()
+    assert log.path.read_bytes() == before
+
+
+def test_calls_beside_the_order_are_told_by_name():
+    """M34: what is done, and to what."""
+    seen = []
+
+    async def scenario():
+        async with client(server(), observer=seen.append) as service:
+            return (await train(service)).model_id
+
+    run(scenario)
+    made = [event for event in seen if isinstance(event, OperationStarted)]
+    assert "create_model" in [event.operation for event in made]
+    assert not any(event.target == event.operation for event in made)
+
+
 def test_a_step_waits_for_the_losses_of_earlier_calls(tmp_path):
     """M34: a step's line has its own losses though results may be read out of order."""
     from tinker_ext.observe.run_log import RunLogObserver

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tinker_ext.errors import InvalidInputError
 from tinker_ext.types import EncodedTextChunk
 
 
@@ -34,3 +35,9 @@ def test_ids_cannot_be_changed(given):
         with pytest.raises(ValueError, match="read-only"):
             ids[0] = 9
     assert chunk.tokens == [1, 2, 3]
+
+
+def test_a_chunk_of_another_type_is_refused():
+    """M38: a name that was copied from another chunk."""
+    with pytest.raises(InvalidInputError, match="type must be 'encoded_text', not 'image'"):
+        EncodedTextChunk(tokens=[1], type="image")

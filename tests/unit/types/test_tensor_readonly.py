@@ -62,3 +62,14 @@ def test_an_array_of_another_class_is_sent_as_a_plain_one(make):
     tensor.settle()
     assert type(tensor.array) is np.ndarray
     assert tensor.data == [1, 2, 3, 4]
+
+
+def test_numbers_of_a_reply_are_listed_once():
+    """M42: they cannot change; those of an array that can are listed each time."""
+    fixed = TensorData.from_numpy(np.frombuffer(np.arange(3).tobytes(), np.int64))
+    assert fixed.data is fixed.data
+    own = np.arange(3)
+    tensor = TensorData.from_numpy(own)
+    assert tensor.data == [0, 1, 2]
+    own[0] = 7
+    assert tensor.data == [7, 1, 2]
