@@ -149,23 +149,40 @@ def test_samplers_without_settings_of_their_own_are_one_group():
     async def scenario():
         async def handler(operation, body, request):
             if operation == "retrieve_future":
-                await asyncio.sleep(100.0 if body["request_id"] == first else 8.0)
+                await asyncio.sleep(100.0 if body["request_id"] == "r0" else 8.0)
             return
 
-        stub, first = StubServer(handler), None
         config = Config(progress_timeout=20.0, poll_timeout=200.0)
-        async with client(stub, config=config) as service:
+        async with client(StubServer(handler), config=config) as service:
             prompt = ModelInput.from_ints([1])
             slow, quick = [
                 await service.create_sampling_client_async(base_model="m") for _ in range(2)
             ]
             waits = slow.sample(prompt, 1, PARAMS)
-            while not stub.futures:
-                await asyncio.sleep(0.01)
-            first = next(iter(stub.futures))
+            await asyncio.sleep(1.0)
             while not waits.done():
                 await quick.sample(prompt, 1, PARAMS)
             return await waits
+
+    assert run(scenario).sequences
+
+
+def test_a_sample_after_a_rest_has_the_whole_patience():
+    """M23: what ended before it is not waited for any more."""
+
+    async def scenario():
+        async def handler(operation, body, request):
+            if operation == "asample":
+                await asyncio.sleep(5.0 if now() < 20.0 else 12.0)
+            return
+
+        now = asyncio.get_running_loop().time
+        async with client(StubServer(handler), config=Config(progress_timeout=20.0)) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            prompt = ModelInput.from_ints([1])
+            await sampler.sample(prompt, 1, PARAMS)
+            await asyncio.sleep(22.0 - now())
+            return await sampler.sample(prompt, 1, PARAMS)
 
     assert run(scenario).sequences
 

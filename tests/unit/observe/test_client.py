@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 
 import pytest
 from in_process import MODEL, adam, client, datum, run, seqs, server
@@ -264,10 +265,9 @@ def test_a_forked_child_writes_nothing_of_its_parent(tmp_path):
     writer = RunLogObserver(log, Ledger(), Still(), {})
     writer.notice(OperationStarted(1, "forward", "m"))
     writer.notice(OperationFinished(number=1, operation="forward", target="m", seconds=1.0))
-    before = log.path.read_bytes()
     writer.after_fork()
     writer._flush()
-    assert log.path.read_bytes() == before
+    assert not log.path.exists() or "forward" not in log.path.read_text()
 
 
 def test_calls_beside_the_order_are_told_by_name():
@@ -275,7 +275,7 @@ def test_calls_beside_the_order_are_told_by_name():
     seen = []
 
     async def scenario():
-        async with client(server(), observer=seen.append) as service:
+        async with client(server(), observer=SimpleNamespace(notice=seen.append)) as service:
             return (await train(service)).model_id
 
     run(scenario)
