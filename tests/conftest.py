@@ -14,6 +14,8 @@ from given_back import watched
 from hypothesis import settings
 
 from tinker_ext import compat
+from tinker_ext._transport import connection
+from tinker_ext._wire import dialect
 
 # Before numpy is loaded, here and in the programs that tests start. Workers share the processors,
 # and threads of BLAS that wait for each other spin: small products take a hundred times as long.
@@ -37,6 +39,13 @@ def everything_given_back(request: pytest.FixtureRequest) -> Iterator[None]:
     with watched(weak=True) as taken:
         yield
         assert taken.left_by_threads() == []
+
+
+@pytest.fixture(autouse=True)
+def no_server_is_known() -> None:
+    """What was found out about a server is remembered by its URL, and ports are used again."""
+    connection._answered.clear()
+    dialect._wires.clear()
 
 
 _stand_ins: dict[str, ModuleType] = {}

@@ -20,11 +20,13 @@ ROOT = Path(__file__).parents[2]
 def fleet(place):
     """Two members with work, one of which waits, and something spent."""
     made = []
-    for work in (Work(in_flight=20, queued=500), Work(in_flight=3)):
+    for work in (Work(in_flight=20, queued=500), Work(queued=3)):
         member = member_of(place, work, "http://server", "my-run")
         member.join()
         made.append(member)
+    # What is under way without a permit would keep one from the member that it belongs to.
     wait_for(lambda: made[1].value >= 3)
+    work.in_flight, work.queued = 3, 0
     ledger = made[0].share(Ledger(Budget(tokens=1000)))
     ledger.hold(Tokens(sample=400)).settle(Tokens(sample=400))
     for member in made:
