@@ -215,14 +215,9 @@ class Ledger:
     """
 
     def __init__(self, budget: Budget | None = None, prices: Prices | None = None) -> None:
-        self.limits: Mapping[str, Any] = attrs.asdict(
-            budget or Budget(), filter=lambda _, value: value is not None
-        )
         self.prices = prices
-        if "cost" in self.limits and prices is None:
-            raise ConfigurationError(
-                "A budget of money needs a price table: pass prices='prices.toml'."
-            )
+        self.limits: Mapping[str, Any]
+        self.budget = budget or Budget()
         self._lock, self._life = forks.lock(), 0
         self.reset()
 
@@ -236,6 +231,14 @@ class Ledger:
     def budget(self) -> Budget:
         """What may not be exceeded."""
         return Budget(**self.limits)
+
+    @budget.setter
+    def budget(self, budget: Budget) -> None:
+        if budget.cost is not None and self.prices is None:
+            raise ConfigurationError(
+                "A budget of money needs a price table: pass prices='prices.toml'."
+            )
+        self.limits = attrs.asdict(budget, filter=lambda _, value: value is not None)
 
     @property
     def used(self) -> Tokens:

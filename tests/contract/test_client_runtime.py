@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import gc
+import json
 import multiprocessing
 import os
 import pickle
@@ -36,6 +37,9 @@ def no_forgotten_clients():
 def port():
     with Server(Settings(session_ttl=3600)) as server:
         yield server
+
+
+OF_A_SAMPLE = ("operation", "asample")
 
 
 def connect(server, **options):
@@ -233,6 +237,53 @@ def test_a_forked_child_samples_on(port):
         assert os.read(reading, 10) == b"2"
         os.close(reading)
         assert sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(300)
+
+
+def test_calls_of_a_forked_child_are_in_the_run_log(port, tmp_path):
+    """M34: at once, since children of multiprocessing end without running what is left."""
+    log = tmp_path / "metrics.jsonl"
+    with connect(port, run_log=log) as service:
+        sampler = service.create_sampling_client(base_model=MODEL)
+        sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(300)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                for _ in range(5):
+                    sampler.sample(PROMPT, 1, SamplingParams(max_tokens=2)).result(300)
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(pid, 0)[1] == 0
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    ended = [each for each in lines if (each["type"], each.get("operation")) == OF_A_SAMPLE]
+    assert len(ended) >= 5  # of the child at least four: the last may end with the process
+
+
+FORKED_WHILE_LOADING = """
+    import os, sys, threading, time
+    from tinker_ext import ServiceClient
+    making = threading.Thread(
+        target=ServiceClient, kwargs={"base_url": "https://127.0.0.1:9", "api_key": "tml-x"}
+    )
+    making.start()
+    while "httpx" not in sys.modules:
+        time.sleep(0.001)
+    child = os.fork()
+    if child == 0:
+        import httpx
+        os._exit(7 if hasattr(httpx, "AsyncClient") else 8)
+    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and making.ident:
+        time.sleep(0.01)
+    os._exit(os.waitstatus_to_exitcode(ended[1]))
+"""
+
+
+def test_a_child_that_is_forked_while_httpx_loads(tmp_path):
+    """F18: it can load it too; a thread that is not in the child would hold the module for ever."""
+    program = textwrap.dedent(FORKED_WHILE_LOADING)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=300)
+    assert done.returncode == 7
 
 
 PROGRAM = """

@@ -77,6 +77,26 @@ def test_threads_of_one_client_stop_at_the_budget_together(ledgers):
     assert 10_000 - 2 * 7 <= sum(ledger.used.total for ledger in made) <= 10_000
 
 
+def test_what_a_report_gives_back_is_asked_for_again(ledgers, monkeypatch):
+    """M49: a report between the grant of the last tokens and their use is not the budget's end."""
+    (ledger,) = ledgers(1, Budget(tokens=100))
+    sync, between = Member.sync, []
+
+    def reporting(member, need=None, **options):
+        fleet = sync(member, need, **options)
+        if need and not between and ledger.used.total == 90:
+            between.append(sync(member))
+        return fleet
+
+    monkeypatch.setattr(Member, "sync", reporting)
+    for _ in range(10):
+        ledger.hold(Tokens(sample=10)).settle(Tokens(sample=10))
+    assert between
+    assert ledger.used.total == 100
+    with pytest.raises(BudgetExceededError):
+        ledger.hold(Tokens(sample=1))
+
+
 def test_an_ask_takes_nothing_back_that_is_in_use(ledgers):
     """M49: it was decided before another thread used more."""
     one, two = ledgers(2, Budget(tokens=1000))

@@ -101,7 +101,8 @@ class Pool:
             from tinker_ext._transport import bridge
 
             self._send_foreign = bridge.send_foreign
-            self._foreign = given or bridge.proxy_transport(proxy or "")
+            if proxy is not None and given is None:
+                self._foreign = bridge.proxy_transport(proxy)
         self._connect_timeout = connect_timeout
         self._idle_seconds = idle_seconds
         self._max_reply_bytes = settings.max_reply_bytes

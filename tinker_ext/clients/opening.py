@@ -7,11 +7,12 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tinker_ext import auth
+from tinker_ext import auth, forks
 from tinker_ext._transport.origin import encode_header, proxy_for, split_base_url
 from tinker_ext.clients.arguments import check_metadata
 from tinker_ext.config import HOSTED_BASE_URL, Concealed, Config, fleet_address, normal_url
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _OURS = frozenset({"transport", "observer", "rng", "_runtime"})
 _OLD = frozenset({"timeout", "max_retries", "http_client", "default_headers", "default_query"})
+_loading = forks.fork_lock()
 _WIRES = (None, "", "auto", "json", "proto")
 
 
@@ -88,6 +90,7 @@ def open_workspace(
     if given is not None:
         make = lambda: given  # noqa: E731 - a name would say nothing more
     if embedded.is_embedded(url):
+        _load_httpx()
         make = make or embedded.transport(base_url=url)
         description["server"] = embedded.name(url)
         credentials: auth.Credentials = auth.StaticKey(api_key)
@@ -95,8 +98,8 @@ def open_workspace(
     else:
         url = normal_url(url)
         origin, _ = split_base_url(url)
-        if make is None:
-            proxy_for(origin)
+        if make is not None or proxy_for(origin) is not None or origin.secure:
+            _load_httpx()
         command = config.credential_cmd if config is not None else None
         credentials = auth.resolve(api_key, base_url=url, command=command)
         if make is None:
@@ -137,6 +140,12 @@ def concealed(api_key: str | None) -> Concealed | None:
     if api_key is not None and not isinstance(api_key, str):
         raise ConfigurationError(f"api_key must be text, not {type(api_key).__name__}.")
     return Concealed(api_key) if api_key else None
+
+
+def _load_httpx() -> None:
+    """Not on the loop when it is first needed: a child forked meanwhile could never load it."""
+    with _loading:
+        import_module("tinker_ext._transport.bridge")
 
 
 def _check_types(

@@ -296,7 +296,7 @@ class SharedLedger(Ledger):
         fleet: Fleet | None = None  # when it was asked last
         while kind := self._take(hold):
             need = hold.amounts()
-            short = fleet.short(need) if fleet else None
+            short = fleet.lacks if fleet else None
             if short or self._member.is_cut_off:
                 error = self._exceeded(short or kind, need, fleet)
                 raise error.with_context(operation=operation or None)

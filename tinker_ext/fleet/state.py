@@ -21,6 +21,10 @@ RATE_SECONDS, LONGEST_LEASE = 2.0, 9.0
 SILENT_SECONDS = 60.0  # after the leases of all have ended, in which a fleet is not empty yet
 
 
+def _kept(part: Any) -> dict[str, Any]:
+    return attrs.asdict(part, recurse=False, filter=lambda field, _: field.init)
+
+
 @attrs.define
 class Fleet:
     """All that a store keeps about one server and credential."""
@@ -34,6 +38,7 @@ class Fleet:
     next: float = 0.0  # when the next plan is due
     limits: dict[str, Any] = attrs.Factory(dict)  # of the budget
     prices: dict[str, Any] = attrs.Factory(dict)
+    lacks: str | None = attrs.field(default=None, init=False)  # what less is left of than was asked
 
     @classmethod
     def read(cls, text: str | None, now: float) -> Fleet:
@@ -43,7 +48,7 @@ class Fleet:
 
     def text(self) -> str:
         """The same as text."""
-        return orjson.dumps(self, lambda part: attrs.asdict(part, recurse=False)).decode()
+        return orjson.dumps(self, _kept).decode()
 
     @property
     def members(self) -> list[dict[str, Any]]:
@@ -89,7 +94,9 @@ class Fleet:
         self.base_url, self.prices = given["base_url"], given["prices"] or self.prices
         for kind, most in given["limits"].items():
             self.limits[kind] = min(most, self.limits.get(kind, most))
-        if (need := given["need"]) and not self.short(need):
+        need = given["need"]
+        self.lacks = self.short(need) if need else None
+        if need and not self.lacks:
             # For the next calls too, while there is plenty.
             part, left = BLOCK_PART / self.count, self.left()
             blocks = (part * (left[kind] - need[kind]) // need[kind] for kind in left if need[kind])

@@ -123,9 +123,9 @@ def reset() -> None:
 def transport(app: Any = None, base_url: str = NAMES[0]) -> Callable[[], httpx.AsyncBaseTransport]:
     """Makes the transport that carries requests straight into an ASGI application."""
 
-    def make() -> httpx.AsyncBaseTransport:
-        from tinker_ext.mock.in_process import InProcessTransport
+    from tinker_ext.mock.in_process import InProcessTransport
 
+    def make() -> httpx.AsyncBaseTransport:
         return InProcessTransport(app or application(base_url))
 
     return make

@@ -87,6 +87,12 @@ class Waits:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
+    def after_fork(self) -> None:
+        """Forget the calls of the parent, whose loop and timer are not here; in the child."""
+        self._pending.clear()
+        self._called = self._ticking = False
+        self._timer = self._since = None
+
     def started(self, event: OperationStarted) -> None:
         """Take in a call that has begun."""
         call = self._live.get(event.number)
@@ -262,6 +268,7 @@ class RunLogObserver:
         self._models: dict[str, _Model] = {}
         self._states: dict[str, str] = {}
         self._unwritten: deque[tuple[float, float, OperationStarted | OperationFinished]] = deque()
+        self._most_unwritten = MOST_UNWRITTEN
         forks.register(self)
         # Called for every request, so without asking for one type after the other.
         self._takers: dict[type[Event], Callable[[Any], None]] = {
@@ -325,7 +332,7 @@ class RunLogObserver:
         To write each by itself takes twice as long as to encode it.
         """
         self._unwritten.append((moment(), self._clock(), event))
-        if len(self._unwritten) > MOST_UNWRITTEN:
+        if len(self._unwritten) > self._most_unwritten:
             self._flush()
 
     def _flush(self) -> None:
@@ -411,6 +418,8 @@ class RunLogObserver:
     def after_fork(self) -> None:
         """Leave to the parent what it has not written yet; in the child."""
         self._unwritten.clear()
+        self._most_unwritten = 0  # a child of multiprocessing ends without a word
+        self._waits.after_fork()
 
     def _retry(self, event: RetryScheduled) -> None:
         lane, delay = event.lane.value, round(event.delay, 6)

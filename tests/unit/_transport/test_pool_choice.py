@@ -38,3 +38,19 @@ def test_the_users_transport_comes_first(monkeypatch, given, proxy, chosen):
     carries = asyncio.run(scenario())
     assert carries is {"ours": None, "proxy": through, "given": mine}[chosen]
     assert asked == ([proxy] if chosen == "proxy" else [])
+
+
+def test_a_transport_that_counts_as_false_is_one_too():
+    """M33: such as one that is also a list of what it has seen, as yet empty."""
+
+    class Recorder(httpx.AsyncBaseTransport, list):
+        pass
+
+    async def scenario():
+        origin = split_base_url("http://server.test")[0]
+        mine = Recorder()
+        made = Pool(origin, next(iter(LANE_SETTINGS.values())), given=mine)
+        assert made._foreign is mine
+        await made.aclose()
+
+    asyncio.run(scenario())

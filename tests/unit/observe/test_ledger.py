@@ -160,3 +160,16 @@ def test_tokens_are_counted_by_kind():
     """M34: sums and differences keep training, prefill and sampling apart."""
     assert Tokens(5, 3, 2) - Tokens(1, 2, 2) == Tokens(4, 1, 0)
     assert Tokens(5, 3, 2) + Tokens(1, 2, 2) == Tokens(6, 5, 4)
+
+
+def test_a_budget_can_be_changed_on_the_way():
+    """M34: what was used before counts."""
+    ledger = Ledger(Budget(tokens=10))
+    ledger.hold(Tokens(train=10))
+    ledger.budget = Budget(tokens=12)
+    ledger.hold(Tokens(train=2))
+    with pytest.raises(BudgetExceededError):
+        ledger.hold(Tokens(train=1))
+    with pytest.raises(ConfigurationError, match="needs a price table"):
+        ledger.budget = Budget(cost=1.0)
+    assert ledger.budget == Budget(tokens=12)
