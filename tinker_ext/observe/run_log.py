@@ -346,31 +346,26 @@ class RunLogObserver:
         self, time: float, now: float, event: OperationStarted | OperationFinished
     ) -> Iterator[dict[str, Any]]:
         model = self._models.get(event.target)
-        if isinstance(event, OperationStarted):
-            if event.operation != "asample":
-                if model is None:
-                    step = self._steps.get(event.target, 0)
-                    model = self._models[event.target] = _Model(step, now)
-                model.calls[event.number] = None
-            yield {
-                "type": "start",
-                "time": time,
-                "session": self._waits.session_id,
-                "number": event.number,
-                "operation": event.operation,
-                "target": event.target,
-                "model": event.model,
-            }
-            return
-        # In this order: the page passes over calls without trouble by the ends of their lines.
-        yield {
-            "type": "operation",
+        head = {
             "time": time,
             "session": self._waits.session_id,
             "number": event.number,
             "operation": event.operation,
             "target": event.target,
             "model": event.model,
+        }
+        if isinstance(event, OperationStarted):
+            if event.operation != "asample":
+                if model is None:
+                    step = self._steps.get(event.target, 0)
+                    model = self._models[event.target] = _Model(step, now)
+                model.calls[event.number] = None
+            yield {"type": "start", **head}
+            return
+        # In this order: the page passes over calls without trouble by the ends of their lines.
+        yield {
+            "type": "operation",
+            **head,
             "seconds": round(event.seconds, 6),
             "tokens_in": event.tokens_in,
             "tokens_out": event.tokens_out,

@@ -14,7 +14,8 @@ from tinker_ext.errors import (
     ConfigurationError,
     TinkerError,
 )
-from tinker_ext.runlog import Budget, RunLog, read
+from tinker_ext.observe.run_log import RunLogObserver
+from tinker_ext.runlog import Budget, Ledger, RunLog, read
 from tinker_ext.telemetry import OperationFinished, OperationStarted, describe
 
 PROMPT = ModelInput.from_ints([1, 2, 3])
@@ -249,18 +250,18 @@ def test_a_continued_log_counts_on(tmp_path):
     assert [line["step"] for line in read(tmp_path) if line["type"] == "step"] == [1, 2]
 
 
+class Still:
+    """A loop on which no time passes."""
+
+    def time(self):
+        return 0.0
+
+    def call(self, fn, *args):
+        pass
+
+
 def test_a_forked_child_writes_nothing_of_its_parent(tmp_path):
     """F19: the parent writes it, and a line that is there twice is a step too many."""
-    from tinker_ext.observe.run_log import RunLogObserver
-    from tinker_ext.runlog import Ledger
-
-    class Still:
-        def time(self):
-            return 0.0
-
-        def call(self, fn, *args):
-            pass
-
     log = RunLog(tmp_path)
     writer = RunLogObserver(log, Ledger(), Still(), {})
     writer.notice(OperationStarted(1, "forward", "m"))
@@ -286,16 +287,6 @@ def test_calls_beside_the_order_are_told_by_name():
 
 def test_a_step_waits_for_the_losses_of_earlier_calls(tmp_path):
     """M34: a step's line has its own losses though results may be read out of order."""
-    from tinker_ext.observe.run_log import RunLogObserver
-    from tinker_ext.runlog import Ledger
-
-    class Still:
-        def time(self):
-            return 0.0
-
-        def call(self, fn, *args):
-            pass
-
     writer = RunLogObserver(RunLog(tmp_path), Ledger(), Still(), {})
 
     def end(number, operation, loss=None):
