@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from report import FLOOR
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 OURS = "tinker-ext"
@@ -25,7 +27,7 @@ Figures = dict[str, dict[str, float]]
 
 def interpreters() -> dict[str, str]:
     """The Python of each contender; official ones come from the environment (`nox -s bench`)."""
-    found = {OURS: sys.executable}
+    found = {OURS: sys.executable, FLOOR: sys.executable}
     for version, variable in OFFICIAL.items():
         if os.environ.get(variable):
             found[version] = os.environ[variable]
@@ -41,14 +43,14 @@ def environment(name: str) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
     }
     env.pop("PYTHONPATH", None)
-    if name == OURS:
+    if name in (OURS, FLOOR):
         env["PYTHONPATH"] = os.pathsep.join((str(ROOT), str(ROOT / "generated")))
     return env
 
 
 def package(name: str) -> str:
     """What a contender is imported as."""
-    return "tinker_ext" if name == OURS else "tinker"
+    return {OURS: "tinker_ext", FLOOR: "floor"}.get(name, "tinker")
 
 
 class Worker:

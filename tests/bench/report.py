@@ -13,6 +13,8 @@ from typing import Any
 import attrs
 
 BASE = "0.36.0"
+FLOOR = "a bare client"
+"""Not an SDK: what nobody can go below, see `floor.py`."""
 
 SLACK = 2.0
 """What the short form leaves to a busy machine: a ratio half as good as the full form wants passes,
@@ -108,7 +110,7 @@ def cells(row: Row) -> list[str]:
         _number(row.figures.get("0.4.1")),
         ""
         if row.ratio is None
-        else f"{row.ratio:.1f}×" + (f" ({row.base})" if row.base != BASE else ""),
+        else _ratio(row.ratio) + (f" ({row.base})" if row.base != BASE else ""),
         targets,
         " / ".join(filter(None, (mark[row.reaches(row.least)], mark[row.reaches(row.aim)]))),
     ]
@@ -122,7 +124,11 @@ HEADER = ["work", "tinker-ext", "0.36.0", "0.4.1", "better by", "at least / aim"
 def _target(row: Row, value: float | None) -> str:
     if value is None:
         return "–"
-    return f"≤ {value:g} {row.unit}" if row.absolute else f"{value:g}×"
+    return f"≤ {value:g} {row.unit}" if row.absolute else f"{value:.3g}×"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.1f}×" if value >= 1 else f"{value:.2f}×"
 
 
 def _number(value: float | None) -> str:
@@ -169,7 +175,8 @@ GOOD, POOR, GREY = "#0b6e4f", "#c1440e", "#667"
 
 def bars_svg(rows: Sequence[Row]) -> str:
     """How many times better than the official SDK each piece of work is, as bars."""
-    shown = [(row, row.ratio) for row in rows if row.ratio is not None and row.least is not None]
+    judged = [row for row in rows if row.least is not None and row.base != FLOOR]
+    shown = [(row, row.ratio) for row in judged if row.ratio is not None]
     if not shown:
         return ""
     most = math.ceil(math.log2(max(ratio for _, ratio in shown)))
