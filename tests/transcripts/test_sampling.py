@@ -37,6 +37,11 @@ ENDS = {
         {"asample 1+": "swallowed"},
         {},
     ),
+    "deadlines that lie close together": (
+        "within:9 sample within:5 sample within:5.02 sample within:5.06 sample",
+        {"asample 1": "swallowed"},
+        {"flags": {"sample_max_concurrent_requests": 1}},
+    ),
     "the last one that a batched poll asks for is cancelled": (
         "2*sample sleep:1 cancel:1 sleep:1 cancel:2 sleep:60 sample",
         {"retrieve_futures 1-2": "after 40"},

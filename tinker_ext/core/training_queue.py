@@ -578,10 +578,7 @@ class TrainingQueue:
         if self._untold is not None and not call.result.done():
             lost, self._untold = self._untold, None
             self._end(call, error=_unsafe("held back", lost))
-        if call.result.done():  # nothing was sent
-            self.server.in_flight.discard(entry)
-            return False
-        return True
+        return not call.result.done()  # whatever ended it has taken its entry back
 
     def _owe(self, call: QueuedCall, first: int) -> None:
         """Keep the parts behind a lost one, to be sent after it."""

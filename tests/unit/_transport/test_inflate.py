@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import tracemalloc
 import zlib
 
@@ -166,3 +167,43 @@ def test_an_unknown_coding_is_not_quoted():
     assert "tml-" not in str(caught.value)
     with pytest.raises(CorruptError, match="'br'"):
         inflater_for("br", 10**6)
+
+
+PACKERS = {"gzip": gzip.compress, "deflate": zlib.compress, "zstd": zstandard.compress}
+
+
+@pytest.mark.parametrize("coding", PACKERS)
+def test_a_reply_may_be_as_large_as_its_limit_and_no_larger(
+    coding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M28: the caller's limit, the floor and the ratio are each kept to the byte."""
+
+    def fits(plain: bytes, limit: int) -> bool:
+        unpacker = inflater_for(coding, limit)
+        assert unpacker is not None
+        try:
+            assert b"".join(unpacker.feed(PACKERS[coding](plain))) == plain
+        except TooLargeError:
+            return False
+        unpacker.finish()
+        return True
+
+    assert (fits(bytes(1000), 1000), fits(bytes(1001), 1000)) == (True, False)
+    monkeypatch.setattr(inflate, "FLOOR", 1000)
+    monkeypatch.setattr(inflate, "RATIO", 0)
+    assert (fits(bytes(1000), 9999), fits(bytes(1001), 9999)) == (True, False)
+    monkeypatch.setattr(inflate, "FLOOR", 0)
+    monkeypatch.setattr(inflate, "RATIO", 2)
+    noise = random.Random(1).randbytes(400)
+    size = next(
+        count
+        for count in range(400, 2000)
+        if count >= 2 * len(PACKERS[coding](filled(noise, count)))
+    )
+    assert size == 2 * len(PACKERS[coding](filled(noise, size)))
+    assert (fits(filled(noise, size), 9999), fits(filled(noise, size + 1), 9999)) == (True, False)
+
+
+def filled(noise: bytes, count: int) -> bytes:
+    """So many bytes, of which only the first are hard to pack."""
+    return noise + bytes(count - len(noise))

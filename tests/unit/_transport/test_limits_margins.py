@@ -769,3 +769,30 @@ def test_a_not_yet_on_a_lane_nobody_knows_changes_nothing():
         assert timers() == 0
 
     run_virtual(scenario())
+
+
+def test_what_was_known_of_one_outage_is_forgotten_in_the_next():
+    """M42: a lane that runs out of retries is probed as slowly as any, answered at once or not."""
+
+    async def scenario():
+        tokens, left = RetryTokens(), []
+        waits = retries_in_an_outage(tokens, "poll", 3, left)
+        tokens.note_outcome("poll", reply(408, 0.1), None, now())
+        await asyncio.gather(*waits)
+        assert left == [0.0, 0.125, 0.25]
+        tokens.note("poll", ok=True, started=now())
+        await asyncio.sleep(5.0)
+        left.clear()
+
+        async def retry():
+            await tokens.probe("poll", 10_000.0)
+            left.append(now())
+
+        await asyncio.gather(*(retry() for _ in range(13)))
+        assert left[:11] == [5.25] * 11
+        assert [b - a for a, b in itertools.pairwise(left[10:])] == [
+            pytest.approx(0.35),
+            pytest.approx(0.385),
+        ]
+
+    run_virtual(scenario())
