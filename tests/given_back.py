@@ -8,6 +8,7 @@ negative number.
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 import weakref
@@ -21,7 +22,7 @@ Check = Callable[[Any, int], str | None]
 def _lane(queue: Any, _: int) -> str | None:
     if queue.held or queue.waiting:
         return f"a lane holds {queue.held} slots, {queue.waiting} wait for one"
-    return f"{queue._alarms.live} timers of a lane are left" if queue._alarms.live else None
+    return None
 
 
 def _bytes(budget: Any, size: int) -> str | None:
@@ -44,7 +45,7 @@ def _samples(pool: Any, _: int) -> str | None:
         return f"{pool._sending} samples that have ended still count as being sent"
     if pool._closed is not None and any(each._timer is not None for each in pool._progresses):
         return "a closed pool still watches whether its samples move"
-    if pool._closed is not None and pool._timer is not None:
+    if pool._closed is not None and pool._deadlines.rings < math.inf:
         return "a closed pool still watches deadlines"
     return None
 

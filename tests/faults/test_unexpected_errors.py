@@ -50,7 +50,6 @@ ANY = {
 ERRORS = {
     "_transport/bridge.py send_foreign": "a transport of the user raises what it likes",
     "_transport/connection.py Connection.conclude": "the reply is shown although it does not read",
-    "_transport/limits.py Alarms._ring": "told to the loop; the other alarms ring",
     "clients/losses.py trace 2": "a loss of the user raises what it likes",
     "core/loop.py CoreLoop._here": "given to who waits",
     "core/sample_pool.py SamplePool._run": "given to who waits",

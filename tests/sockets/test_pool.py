@@ -56,7 +56,7 @@ class Lines:
         content: bytes | None = None,
         *,
         timeout: float = 60.0,
-        deadline: float | None = None,
+        deadline: float = 1e12,
         replay: bool | None = None,
         unsafe: bool = False,
         max_reply_bytes: int | None = None,
@@ -73,8 +73,7 @@ class Lines:
         )
         await self.queue.acquire(deadline=deadline)
         try:
-            end = 1e12 if deadline is None else deadline
-            return await self.pool.send(call, target, headers.decode("latin-1"), end)
+            return await self.pool.send(call, target, headers.decode("latin-1"), deadline)
         finally:
             self.queue.release()
 

@@ -7,119 +7,50 @@ O(1), whatever is queued, and a waiter costs one future and one deque entry.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import tinker_ext._statuses as statuses
 from tinker_ext._transport.messages import LaneBusyError, Reply
 from tinker_ext.errors import APIConnectionError
 
-_COMPACT_FROM = 64
 
+class Deadlines:
+    """One timer for many deadlines; it stays set when what they end is over.
 
-class Alarm:
-    """One call that will be made at its time unless it is cancelled."""
+    Setting and cancelling one for each would cost more than most of what they guard.
 
-    __slots__ = ("_alarms", "argument", "call", "when")
-
-    def __init__(
-        self, alarms: Alarms, when: float, call: Callable[[Any], object], argument: Any
-    ) -> None:
-        self._alarms: Alarms | None = alarms
-        self.when = when
-        self.call: Callable[[Any], object] | None = call
-        self.argument = argument
-
-    def cancel(self) -> None:
-        """Do not call; nothing happens when it was called already."""
-        if self.call is not None:
-            self.call = self.argument = None
-            alarms = self._alarms
-            if alarms is not None:
-                alarms.live -= 1
-                line = alarms.line
-                if not alarms.live:
-                    line.clear()
-                elif line[0] is self:
-                    while line[0].call is None:
-                        line.popleft()
-                elif len(line) > _COMPACT_FROM and len(line) > 2 * alarms.live:
-                    alarms.line = deque(alarm for alarm in line if alarm.call is not None)
-
-    def leave(self) -> Alarm:
-        """Be no longer in line: its time has come."""
-        self._alarms = None
-        return self
-
-
-class Alarms:
-    """Timeouts of one kind on one loop.
-
-    The timer of the loop stays set when all of them are cancelled: calls that follow one another
-    would else set and cancel one each.
+    Args:
+        expire: Ends what is due at a loop time; returns the earliest deadline that is left, or
+            infinity.
     """
 
-    def __init__(self) -> None:
-        self.line: deque[Alarm] = deque()
-        self.live = 0
+    def __init__(self, expire: Callable[[float], float]) -> None:
+        self._expire = expire
         self._timer: asyncio.TimerHandle | None = None
-        self._rings = 0.0
+        self.rings = math.inf
+        """Loop time at which the timer is set; nobody needs to ask for a later one."""
 
-    def set(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        when: float,
-        call: Callable[[Any], object],
-        argument: Any,
-    ) -> Alarm | asyncio.TimerHandle:
-        """Call `call(argument)` at loop time `when`."""
-        line = self.line
-        if not line:
-            if self._timer is None or when < self._rings:
-                self.close()
-                self._set_timer(loop, when)
-        elif when < line[-1].when:
-            return loop.call_at(when, call, argument)  # out of order: rare enough for the heap
-        alarm = Alarm(self, when, call, argument)
-        line.append(alarm)
-        self.live += 1
-        return alarm
+    def watch(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
+        """Ring at loop time `when`, unless the timer rings sooner and looks again."""
+        if when < self.rings:
+            self.close()
+            self.rings = when
+            self._timer = loop.call_at(when, self._ring, loop)
 
     def close(self) -> None:
-        """Take the timer back, unless somebody is in line."""
-        if self._timer is not None and not self.line:
+        """Take the timer back."""
+        if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-
-    def _set_timer(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
-        self._rings = when
-        self._timer = loop.call_at(when, self._ring, loop)
+        self._timer, self.rings = None, math.inf
 
     def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._timer = None
-        now = loop.time()
-        due = []
-        line = self.line
-        while line and (line[0].call is None or line[0].when <= now):
-            alarm = line.popleft()
-            if alarm.call is not None:
-                self.live -= 1
-                due.append(alarm.leave())
-        if line:
-            self._set_timer(loop, line[0].when)
-        for alarm in due:
-            call, argument = alarm.call, alarm.argument
-            alarm.call = alarm.argument = None
-            if call is None:
-                continue  # one before it has cancelled it
-            try:
-                call(argument)
-            except Exception as error:
-                message = "A timeout could not be handled"
-                loop.call_exception_handler({"message": message, "exception": error})
+        self.close()
+        self.watch(loop, self._expire(loop.time()))
 
 
 class FairQueue:
@@ -134,8 +65,8 @@ class FairQueue:
         """How many hold a slot now."""
         self.waiting = 0
         """How many wait for a slot."""
-        self._line: deque[asyncio.Future[None]] = deque()
-        self._alarms = Alarms()
+        self._line: deque[tuple[asyncio.Future[None], float]] = deque()
+        self._deadlines = Deadlines(self._expire)
 
     def resize(self, limit: int) -> None:
         """Change the limit; a smaller one takes effect as slots come back."""
@@ -149,7 +80,7 @@ class FairQueue:
             return True
         return False
 
-    async def acquire(self, *, deadline: float | None = None) -> None:
+    async def acquire(self, *, deadline: float = math.inf) -> None:
         """Wait for a slot.
 
         Args:
@@ -162,10 +93,8 @@ class FairQueue:
             return
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-        timer = None
-        if deadline is not None:
-            timer = self._alarms.set(loop, deadline, _expire, waiter)
-        self._line.append(waiter)
+        self._deadlines.watch(loop, deadline)
+        self._line.append((waiter, deadline))
         self.waiting += 1
         try:
             await waiter
@@ -177,13 +106,11 @@ class FairQueue:
             else:
                 self.release()  # the slot came at the same moment
             raise
-        finally:
-            if timer is not None:
-                timer.cancel()
 
     def close(self) -> None:
         """Leave no timer behind when nobody waits."""
-        self._alarms.close()
+        if not self.waiting:
+            self._deadlines.close()
 
     def release(self) -> None:
         """Give a slot back."""
@@ -193,11 +120,20 @@ class FairQueue:
 
     def _hand_out(self) -> None:
         while self._line and self.held < self.limit:
-            waiter = self._line.popleft()
+            waiter, _ = self._line.popleft()
             if not waiter.done():
                 self.held += 1
                 self.waiting -= 1
                 waiter.set_result(None)
+
+    def _expire(self, now: float) -> float:
+        earliest = math.inf
+        for waiter, deadline in self._line:
+            if deadline <= now:
+                _expire(waiter)
+            elif not waiter.done():
+                earliest = min(earliest, deadline)
+        return earliest
 
 
 def _expire(waiter: asyncio.Future[None]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import ssl
 from collections import deque
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tinker_ext._transport.channel import Channel, RawReply
-from tinker_ext._transport.limits import FairQueue
+from tinker_ext._transport.limits import Deadlines, FairQueue
 from tinker_ext._transport.messages import (
     Call,
     ConnectError,
@@ -111,10 +112,7 @@ class Pool:
         self._idle: deque[Channel] = deque()
         # Exchanges under way: when each is over at the latest, and after how many seconds.
         self._busy: dict[Channel, tuple[float, float]] = {}
-        self._in_order = True
-        self._latest = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._rings = 0.0
+        self._deadlines = Deadlines(self._expire)
         self._sweeper: asyncio.TimerHandle | None = None
         self._closed = False
         self._next_resend = 0.0
@@ -163,14 +161,8 @@ class Pool:
                 channel = await self._connect(min(self._connect_timeout, end - self._loop.time()))
             waiter = channel.start(head, content, limit, head_only=method == "HEAD")
             self._busy[channel] = end, seconds
-            if len(self._busy) == 1:
-                self._in_order, self._latest = True, end
-            elif end >= self._latest:
-                self._latest = end
-            else:
-                self._in_order = False
-            if self._timer is None or end < self._rings:
-                self._watch(end)
+            if end < self._deadlines.rings:
+                self._deadlines.watch(self._loop, end)
             try:
                 return await waiter
             except asyncio.CancelledError:
@@ -184,32 +176,15 @@ class Pool:
                 self._give_back(channel)
             channel, kept = None, False
 
-    # One timer for all exchanges, which stays set when they end: setting and cancelling one for
-    # each would cost more than the rest of this class.
-
-    def _watch(self, until: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._rings = until
-        self._timer = self._loop.call_at(until, self._expire)
-
-    def _expire(self) -> None:
-        """End the exchanges whose time is over; nearly always they are due in order."""
-        self._timer = None
-        now = self._loop.time()
-        due, left = [], []
+    def _expire(self, now: float) -> float:
+        """End the exchanges whose time is over."""
+        earliest = math.inf
         for channel, (end, seconds) in self._busy.items():
             if end <= now:
-                due.append((channel, seconds))
-                continue
-            left.append(end)
-            if self._in_order:
-                break
-        self._in_order = self._in_order or left == sorted(left)
-        if left:
-            self._watch(min(left))
-        for channel, seconds in due:
-            channel.expire(seconds)
+                channel.expire(seconds)
+            else:
+                earliest = min(earliest, end)
+        return earliest
 
     def _give_back(self, channel: Channel) -> None:
         """Keep a connection for the next request, if it is still open."""
@@ -301,9 +276,7 @@ class Pool:
             channel.abort()
         for channel in channels:
             await channel.wait_closed()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._deadlines.close()
         self.queue.close()
 
 

@@ -21,6 +21,7 @@ from tinker_ext._transport import retry
 from tinker_ext._transport.limits import (
     AdaptiveLimit,
     ByteBudget,
+    Deadlines,
     FairQueue,
     PollPace,
     SampleLimit,
@@ -345,8 +346,7 @@ class SamplePool:
         self.bytes = ByteBudget(config.sample_bytes_in_flight)
         self.resubmits = _ResubmitPace()
         """Lets go those that failed or expired; each sample that succeeds lets two more go."""
-        self._timer: asyncio.TimerHandle | None = None
-        self._rings = math.inf
+        self._deadlines = Deadlines(self._expire)
         self.limit: SampleLimit = self._shared_limit or AdaptiveLimit(
             cap=config.sample_concurrency, on_change=self.limit_changed
         )
@@ -423,8 +423,8 @@ class SamplePool:
             if self._closed is not None:
                 sample.result.fail(sample.cut_off(loop.time()))
             elif not sample.result.done():
-                if sample.deadline < self._rings:
-                    self._watch(loop, sample.deadline)
+                if sample.deadline < self._deadlines.rings:
+                    self._deadlines.watch(loop, sample.deadline)
                 self._queue.push(sample)
         self._refill(loop)
 
@@ -518,25 +518,15 @@ class SamplePool:
             if sample.result.fail(error.with_context(operation="asample")):
                 self.cancel(sample)
 
-    # One timer for all samples; it stays set when they end, since the next ones follow.
-
-    def _watch(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._rings = when
-        self._timer = loop.call_at(when, self._expire, loop)
-
-    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _expire(self, now: float) -> float:
         """End the samples whose time is over; looks at all of them, so not too often."""
-        self._timer, self._rings = None, math.inf
-        now, stall, earliest = loop.time(), self.server.in_flight.stall_seconds, math.inf
+        stall, earliest = self.server.in_flight.stall_seconds, math.inf
         for sample in [*self._queue, *self._in_flight]:
             if sample.deadline > now:
                 earliest = min(earliest, sample.deadline)
             elif sample.result.fail(sample.late(now, stall, sample.failure)):
                 self.cancel(sample)
-        if earliest < math.inf:
-            self._watch(loop, max(earliest, now + EXPIRE_SECONDS))
+        return max(earliest, now + EXPIRE_SECONDS)
 
     def cancel(self, sample: Sample) -> None:
         """Give a sample up, wherever it is."""
@@ -655,9 +645,7 @@ class SamplePool:
             sample.result.fail(sample.cut_off(now))
             if sample.task is not None:
                 self._stop(sample)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._deadlines.close()
 
 
 class _SamplePost(Attempts):

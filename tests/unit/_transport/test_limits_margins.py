@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 
 import pytest
 from virtual_clock import run_virtual
@@ -14,8 +15,8 @@ from virtual_clock import run_virtual
 from tinker_ext._transport.limits import (
     HELD_SECONDS,
     AdaptiveLimit,
-    Alarms,
     ByteBudget,
+    Deadlines,
     FairQueue,
     PollPace,
     RetryTokens,
@@ -46,106 +47,93 @@ def started(*waits):
     return [asyncio.ensure_future(wait) for wait in waits]
 
 
-# -- alarms ------------------------------------------------------------------------------------
+# -- deadlines ---------------------------------------------------------------------------------
 
 
-def test_an_alarm_before_the_timer_of_cancelled_ones_rings_at_its_own_time():
-    """M24: the timer that stays set for a later one is moved forward, and only one is left."""
+def test_deadlines_are_kept_in_whatever_order_they_come_with_one_timer():
+    """M24: a timeout comes when it is due, also one that is asked for after a later one."""
 
     async def scenario():
-        loop, alarms, rung = asyncio.get_running_loop(), Alarms(), []
-        alarms.set(loop, 50.0, rung.append, "late").cancel()
+        loop, left, met = asyncio.get_running_loop(), [], []
+
+        def expire(when):
+            met.extend((each, now()) for each in sorted(left) if each <= when)
+            left[:] = [each for each in left if each > when]
+            return min(left, default=math.inf)
+
+        deadlines = Deadlines(expire)
+        for delay in (3.0, 5.0, 4.0, 1.0, 5.0, 9.0):
+            left.append(delay)
+            deadlines.watch(loop, delay)
+            assert timers() == 1
+        left.remove(4.0)  # it was met: the timer rings all the same, and nothing is late
+        assert deadlines.rings == 1.0
+        await asyncio.sleep(8.0)
         assert timers() == 1
-        alarms.set(loop, 10.0, lambda name: rung.append((name, now())), "early")
-        assert timers() == 1
-        await asyncio.sleep(20.0)
-        assert rung == [("early", 10.0)]
-        alarms.set(loop, 60.0, rung.append, "x").cancel()
-        assert timers() == 1
-        alarms.set(loop, 70.0, lambda name: rung.append((name, now())), "behind")
-        assert timers() == 1  # the one that is set rings earlier and is set anew
-        await asyncio.sleep(100.0)
-        assert rung[1:] == [("behind", 70.0)]
-        alarms.set(loop, 300.0, rung.append, "never").cancel()
-        alarms.close()
-        assert timers() == 0
+        await asyncio.sleep(8.0)
+        assert met == [(1.0, 1.0), (3.0, 3.0), (5.0, 5.0), (5.0, 5.0), (9.0, 9.0)]
+        assert (timers(), deadlines.rings) == (0, math.inf)
+        left.append(20.0)
+        deadlines.watch(loop, 20.0)
+        await asyncio.sleep(8.0)
+        assert met[-1] == (20.0, 20.0)
 
     run_virtual(scenario())
 
 
-def test_alarms_that_were_closed_ring_again():
+def test_deadlines_that_were_closed_are_watched_again():
     """M24: the timer that was taken back is not taken for one that is set."""
 
     async def scenario():
-        loop, alarms, rung = asyncio.get_running_loop(), Alarms(), []
-        alarms.set(loop, 10.0, rung.append, "never").cancel()
-        alarms.close()
-        alarms.close()
-        alarms.set(loop, 20.0, lambda name: rung.append((name, now())), "later")
+        loop, rung = asyncio.get_running_loop(), []
+
+        def expire(when):
+            rung.append(when)
+            return math.inf
+
+        deadlines = Deadlines(expire)
+        deadlines.watch(loop, math.inf)  # never
+        assert timers() == 0
+        deadlines.watch(loop, 10.0)
+        deadlines.close()
+        deadlines.close()
+        assert timers() == 0
+        deadlines.watch(loop, 20.0)
         await asyncio.sleep(30.0)
-        assert rung == [("later", 20.0)]
+        assert rung == [20.0]
 
     run_virtual(scenario())
 
 
-def test_closing_alarms_keeps_the_timer_of_who_is_in_line():
-    """M24: nobody loses a timeout because another was taken back."""
+def test_who_waits_for_a_slot_gives_up_at_their_own_deadline():
+    """M24: neither those before nor those behind in line change when somebody gives up."""
 
     async def scenario():
-        loop, alarms, rung = asyncio.get_running_loop(), Alarms(), []
-        alarms.set(loop, 5.0, rung.append, "kept")
-        alarms.close()
-        await asyncio.sleep(6.0)
-        assert rung == ["kept"]
+        queue, ended = FairQueue(1), []
+        assert queue.try_acquire()
 
-    run_virtual(scenario())
+        async def wait(name, deadline):
+            try:
+                await queue.acquire(deadline=deadline)
+            except TimeoutError:
+                ended.append((name, now()))
+            else:
+                ended.append((name, "slot"))
+                queue.release()
 
-
-def test_cancelling_the_first_of_a_line_frees_those_cancelled_behind_it():
-    """M24: what has ended is let go of, from the front and when most of a long line has ended."""
-
-    async def scenario():
-        loop, alarms = asyncio.get_running_loop(), Alarms()
-        few = [alarms.set(loop, 10.0 + i, id, None) for i in range(5)]
-        few[1].cancel()
-        few[2].cancel()
-        assert len(alarms.line) == 5
-        few[0].cancel()
-        assert len(alarms.line) == 2
-        assert alarms.live == 2
-        for each in few:
-            each.cancel()
-        assert (len(alarms.line), alarms.live) == (0, 0)
-        many = [alarms.set(loop, 20.0, id, None) for _ in range(100)]
-        for each in many[1:60]:
-            each.cancel()
-        # More have ended than wait, in a line longer than 64: only those who wait are left.
-        assert len(alarms.line) <= 2 * alarms.live
-        assert alarms.live == 41
-        short = Alarms()
-        some = [short.set(loop, 20.0, id, None) for _ in range(64)]
-        for each in some[1:60]:
-            each.cancel()
-        assert len(short.line) == 64  # not worth a copy
-
-    run_virtual(scenario())
-
-
-def test_a_timeout_that_cannot_be_handled_is_told_and_the_others_ring():
-    """M24: one broken callback takes no other timeout with it."""
-
-    async def scenario():
-        loop, alarms, rung, told = asyncio.get_running_loop(), Alarms(), [], []
-        loop.set_exception_handler(lambda _, context: told.append(context))
-
-        def broken(_):
-            raise RuntimeError("broken")
-
-        alarms.set(loop, 1.0, broken, None)
-        alarms.set(loop, 1.0, rung.append, "next")
-        await asyncio.sleep(2.0)
-        assert rung == ["next"]
-        assert [str(each["exception"]) for each in told] == ["broken"]
+        tasks = started(wait("a", 30.0), wait("b", 10.0), wait("c", 20.0), wait("d", math.inf))
+        await asyncio.sleep(15.0)
+        assert (queue.waiting, timers()) == (3, 1)
+        queue.close()
+        assert timers() == 1  # somebody still waits
+        await asyncio.sleep(10.0)
+        assert ended == [("b", 10.0), ("c", 20.0)]
+        queue.release()
+        await asyncio.gather(*tasks)
+        assert ended[2:] == [("a", "slot"), ("d", "slot")]
+        assert timers() == 1
+        queue.close()
+        assert timers() == 0
 
     run_virtual(scenario())
 
