@@ -10,13 +10,7 @@ from typing import Any, Final, Self
 
 from tinker_ext.batch.checks import check_count
 from tinker_ext.clients import endings, models
-from tinker_ext.clients.arguments import (
-    check_base_model,
-    check_metadata,
-    check_optimizer,
-    lora_config,
-)
-from tinker_ext.clients.models import NewModel, Resumption
+from tinker_ext.clients.models import Resumption
 from tinker_ext.clients.service import ServiceClient
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.core.future import AwaitableConcurrentFuture
@@ -104,11 +98,8 @@ class Run:
             )
         if save_every is not None:
             check_count("save_every", save_every, least=1)
-        check_base_model(base_model)
-        check_metadata(user_metadata)
-        check_optimizer(optimizer)
-        lora = lora_config(rank, seed, train_mlp, train_attn, train_unembed)
-        self._model = NewModel(base_model, lora, user_metadata, optimizer)
+        where = train_mlp, train_attn, train_unembed
+        self._model = models.new_model(base_model, rank, seed, *where, user_metadata, optimizer)
         self._save_every = save_every
         self._reattach = reattach
         self.journal = Journal(journal, repair=repair)

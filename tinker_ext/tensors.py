@@ -68,11 +68,7 @@ def is_torch(value: object) -> bool:
 
 
 def list_dtype(key: str) -> Dtype:
-    """The dtype of a plain list under the loss-input name `key`.
-
-    Raises:
-        UnknownKeyError: The name is not known; pass an array or a TensorData, which say theirs.
-    """
+    """The dtype of a plain list under the loss-input name `key`."""
     try:
         return LIST_DTYPES[key]
     except KeyError:
@@ -91,18 +87,11 @@ def to_array(
 
     Args:
         value: List (nested lists included), tuple, range, numpy array or scalar, torch tensor,
-            or anything with `__array__`.
+            or anything with `__array__`; bool and unsigned values are refused.
         dtype: Wanted dtype; by default the one that fits the kind of `value`.
         what: How to call the value in an error.
-        keep: Whether an array that can travel as it is may be viewed instead of copied.
-
-    Returns:
-        An array of the same shape that shares no memory with `value`, unless `keep` allows a view;
-        an array that nobody can write to is not copied, but returned.
-
-    Raises:
-        InvalidInputError: bool, unsigned or non-numeric values, ragged lists, or values that do
-            not fit the dtype.
+        keep: Whether an array that can travel as it is may be viewed instead of copied; one that
+            nobody can write to is never copied.
 
     Example:
         >>> to_array([1, 2]).dtype, to_array([0.5], "float32").dtype
@@ -183,9 +172,8 @@ def is_constant(source: npt.NDArray[Any]) -> bool:
 def pack(values: Sequence[Any], dtype: Dtype) -> npt.NDArray[Any] | None:
     """A flat list of plain numbers, in half the time numpy takes.
 
-    Returns:
-        An array, or None when anything about the list is unusual: a look by numpy then decides,
-        and finds the words for what is wrong.
+    None when anything about the list is unusual: a look by numpy then decides, and finds the words
+    for what is wrong.
     """
     if not values or type(values[0]) not in _PLAIN:  # a list of nothing but booleans is refused
         return None
@@ -262,11 +250,7 @@ def _refusal(source: npt.NDArray[Any], kind: str, what: str) -> str:
 
 
 def check_finite(array: npt.NDArray[Any], *, what: str = "tensor") -> None:
-    """Refuse NaN and infinity, which JSON cannot carry (protobuf can).
-
-    Raises:
-        InvalidInputError: Names the first bad position.
-    """
+    """Refuse NaN and infinity, which JSON cannot carry (protobuf can)."""
     if array.dtype.kind != "f":
         return
     # A sum is finite only if all terms are; one pass without a mask covers the usual case.
@@ -281,11 +265,7 @@ def check_finite(array: npt.NDArray[Any], *, what: str = "tensor") -> None:
 
 
 def to_torch(array: npt.NDArray[Any]) -> Any:
-    """A torch tensor that owns a copy of `array`.
-
-    Raises:
-        ImportError: torch is not installed.
-    """
+    """A torch tensor that owns a copy of `array`."""
     import torch
 
     return torch.from_numpy(np.array(array))

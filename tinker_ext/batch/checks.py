@@ -16,6 +16,7 @@ from tinker_ext.types.chunks import EncodedTextChunk
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.enums import LOSS_FN_TYPES
 from tinker_ext.types.model_input import ModelInput
+from tinker_ext.types.records import check_type
 from tinker_ext.types.tensor_data import TensorData
 
 if TYPE_CHECKING:
@@ -65,16 +66,8 @@ def check_batch(
 ) -> None:
     """Check the arguments of forward and forward_backward.
 
-    Arrays that are still the caller's are copied first: what was checked is what is sent.
-
-    Args:
-        data: The batch.
-        loss_fn: Name of the loss.
-        loss_fn_config: Its settings.
-        finite: Also refuse infinities, which JSON cannot carry. NaN is always refused.
-
-    Raises:
-        InvalidInputError: Says which datum and which input is wrong.
+    Arrays that are still the caller's are copied first: what was checked is what is sent. NaN is
+    refused; infinity, which JSON cannot carry, where all must be `finite`.
     """
     if not isinstance(loss_fn, str) or loss_fn not in LOSS_FN_TYPES:
         _check_unlisted(loss_fn)
@@ -100,11 +93,7 @@ def check_batch(
 
 
 def _check_unlisted(loss_fn: object) -> None:
-    """Refuse a misspelt loss. A server may have losses of its own, so another name is its matter.
-
-    Raises:
-        InvalidInputError: Not a name, or nearly one of the document's.
-    """
+    """Refuse a misspelt loss; other names are the server's matter, which may have its own."""
     near = nearest(str(loss_fn).lower(), LOSS_FN_TYPES)
     if near or not (isinstance(loss_fn, str) and loss_fn.isidentifier()):
         raise InvalidInputError(
@@ -129,10 +118,7 @@ def _check_list(data: Any) -> None:
 
 
 def _check_config(loss_fn: str, config: Mapping[str, float | str]) -> None:
-    if not isinstance(config, Mapping):
-        raise InvalidInputError(
-            f"loss_fn_config must be a dict of settings, not {type(config).__name__}."
-        )
+    check_type("loss_fn_config", config, Mapping, "a dict of settings")
     for name, value in config.items():
         if not (isinstance(name, str) and name.isprintable()):
             raise InvalidInputError(f"loss_fn_config: a name is printable text, not {name!r}.")
@@ -178,24 +164,18 @@ def _check_datum(
             targets.array.shape == weights.array.shape and targets.crow is weights.crow is None
         ):
             return
-        if _dims(targets) != _dims(weights):
+        if targets.full_shape != weights.full_shape:
             raise InvalidInputError(
-                f"data[{index}]: weights have shape {list(_dims(weights))}, "
-                f"target_tokens have {list(_dims(targets))}."
+                f"data[{index}]: weights have shape {list(weights.full_shape)}, "
+                f"target_tokens have {list(targets.full_shape)}."
             )
-
-
-def _dims(tensor: TensorData) -> tuple[int, ...]:
-    if tensor.crow is None:
-        return tensor.array.shape  # a dense array has the shape it is sent with
-    return tensor.dims or tensor.array.shape
 
 
 def _check_tensor(
     index: int, name: str, tensor: TensorData, length: int | None, finite: bool
 ) -> None:
     values = tensor.array
-    dims = values.shape if tensor.crow is None else _dims(tensor)
+    dims = values.shape if tensor.crow is None else tensor.full_shape
     if name in _PER_POSITION and length is not None and (not dims or dims[0] != length):
         raise InvalidInputError(
             f"{_place(index, name)} has shape {list(dims)} but model_input has {length} "
@@ -252,16 +232,8 @@ def _is_within(values: npt.NDArray[np.int64]) -> bool:
 def check_tokens(where: str, model_input: ModelInput, *details: int) -> int | None:
     """Check that every text token is an id the wire can carry.
 
-    Args:
-        where: How to call the input in an error.
-        model_input: The input.
-        *details: Numbers for the braces in `where`.
-
     Returns:
         Number of positions; None with an image whose length only the server knows.
-
-    Raises:
-        InvalidInputError: Names the first bad token.
     """
     length: int | None = 0
     for chunk in model_input.chunks:
@@ -282,14 +254,6 @@ def check_sample(prompt: ModelInput, num_samples: int, options: SampleOptions | 
 
     Called for every one of very many samples: each check costs the same for any prompt, but for
     the one pass over its tokens.
-
-    Args:
-        prompt: What the model reads.
-        num_samples: How many sequences to draw.
-        options: What else is asked for; None for nothing.
-
-    Raises:
-        InvalidInputError: Says which argument is wrong.
     """
     if not isinstance(prompt, ModelInput):
         raise InvalidInputError(
@@ -313,12 +277,9 @@ def check_sample(prompt: ModelInput, num_samples: int, options: SampleOptions | 
 
 
 def _check_target_rows(targets: TensorData, length: int | None) -> None:
-    if not isinstance(targets, TensorData):
-        raise InvalidInputError(
-            f"target_prompt_logprobs must be a TensorData, not {type(targets).__name__}."
-        )
+    check_type("target_prompt_logprobs", targets, TensorData, "a TensorData")
     targets.settle()
-    dims = _dims(targets)
+    dims = targets.full_shape
     if targets.dtype != "int64" or len(dims) != 2:
         raise InvalidInputError("target_prompt_logprobs must be int64 with two dimensions.")
     # Row i is about position i + 1: nothing comes before the first token that could predict it.
@@ -330,11 +291,7 @@ def _check_target_rows(targets: TensorData, length: int | None) -> None:
 
 
 def check_count(name: str, value: int, *, least: int = 0) -> None:
-    """Check a number of things: an integer (numpy's too) from `least` to what 64 bits hold.
-
-    Raises:
-        InvalidInputError: It is no integer, or out of range.
-    """
+    """Check a number of things: an integer (numpy's too) from `least` to what 64 bits hold."""
     # A bool is an int to Python, but nobody means one sample by True.
     if type(value) is not int and (
         isinstance(value, bool) or not isinstance(value, (int, np.integer))

@@ -28,13 +28,7 @@ _PROMPT_TOKEN_BYTES = 10  # what one token of a prompt takes as JSON, at most
 
 @attrs.frozen
 class Limits:
-    """How much one training request may hold.
-
-    Attributes:
-        datums: Most datums.
-        size: Largest total size, in `unit`.
-        unit: What the server counts: numbers (first era) or bytes (protobuf era).
-    """
+    """How much one training request may hold, as its server counts: first era or protobuf era."""
 
     datums: int
     size: int
@@ -98,12 +92,6 @@ def split(data: Sequence[Datum], limits: Limits) -> list[list[Datum]]:
 
     A chunk is closed when the next datum would take it past a limit; a total equal to the limit
     still fits. A datum larger than the limit travels alone: only the server can refuse it.
-
-    Returns:
-        At least one chunk; joined, they are `data`.
-
-    Raises:
-        InvalidInputError: The batch is empty.
     """
     if not data:
         raise InvalidInputError("The batch is empty; pass at least one Datum.")

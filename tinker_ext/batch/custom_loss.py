@@ -34,13 +34,7 @@ SURROGATE = "surrogate_loss:sum"
 
 @attrs.frozen
 class Evaluation:
-    """What a custom loss gave.
-
-    Attributes:
-        loss: Its value.
-        metrics: Numbers it reported.
-        gradients: Derivative of the loss by the logprobs of every datum.
-    """
+    """What a custom loss gave: its value, and its derivative by the logprobs of every datum."""
 
     loss: float
     metrics: dict[str, float]
@@ -51,9 +45,6 @@ def forward_data(data: Sequence[Datum]) -> list[Datum]:
     """The batch for the forward request: targets and weights only.
 
     Other inputs mean nothing to the linear loss, and a server may refuse names it does not know.
-
-    Raises:
-        InvalidInputError: A datum has no target_tokens.
     """
     return [_linear(datum, datum.loss_fn_inputs.get("weights"), i) for i, datum in enumerate(data)]
 
@@ -74,13 +65,9 @@ def _linear(datum: Datum, weights: TensorData | None, index: int) -> Datum:
     if targets is None:
         raise InvalidInputError(f"A custom loss needs target_tokens; datum {index} lacks them.")
     if weights is None:
-        zeros = np.zeros(_shape(targets), dtype=np.float32)
+        zeros = np.zeros(targets.full_shape, dtype=np.float32)
         weights = TensorData.adopt(zeros, zeros.shape)
     return attrs.evolve(datum, loss_fn_inputs={"target_tokens": targets, "weights": weights})
-
-
-def _shape(tensor: TensorData) -> tuple[int, ...]:
-    return tensor.array.shape if tensor.shape is None else tuple(tensor.shape)
 
 
 def evaluate(
@@ -99,10 +86,6 @@ def evaluate(
         data: The original batch; the function sees every loss input of it.
         forward: Result of the forward request, with `logprobs` for every datum.
         backend: `auto` takes torch when it is installed.
-
-    Raises:
-        InvalidInputError: The forward result has no logprobs, or the function returned something
-            that is not a finite scalar loss with gradients.
     """
     logprobs = _logprobs(data, forward)
     if backend == "auto":
@@ -133,7 +116,7 @@ def _logprobs(
             raise InvalidInputError(f"The forward result of datum {index} has no logprobs.")
         values = tensors.to_array(output["logprobs"].to_numpy(), "float32", what="logprobs")
         targets = datum.loss_fn_inputs.get("target_tokens")
-        shape = values.shape if targets is None else _shape(targets)
+        shape = values.shape if targets is None else targets.full_shape
         if values.size != int(np.prod(shape)):
             raise InvalidInputError(
                 f"The forward result of datum {index} has {values.size} logprobs "

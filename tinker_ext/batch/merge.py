@@ -112,18 +112,8 @@ def merge(
     """One result for the whole call, as if the batch had not been cut.
 
     A single chunk goes the same way as many, so that metrics do not change their names with the
-    size of the batch.
-
-    Args:
-        outputs: Results of the chunks, in the order of the data.
-        counts: How many datums each chunk had; without it the numbers are not compared.
-        trained: Positions of the whole batch that take part in the loss.
-
-    Returns:
-        The combined result; an empty one of no results, as the official SDK has it.
-
-    Raises:
-        APIResponseValidationError: The server answered for more or fewer datums than it got.
+    size of the batch. No results make an empty one, as in the official SDK. With `counts`, a
+    result for more or fewer datums than a chunk had is an error.
     """
     if not outputs:
         return ForwardBackwardOutput(loss_fn_output_type="", loss_fn_outputs=[])

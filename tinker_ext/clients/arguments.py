@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 import warnings
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import attrs
 
+import tinker_ext
 from tinker_ext import paths, types
 from tinker_ext._wire.json_codec import check_json
 from tinker_ext.batch.checks import check_count
@@ -18,11 +21,18 @@ from tinker_ext.clients.losses import LossHandle
 from tinker_ext.core.future import LightFuture
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import APIResponseValidationError, InvalidInputError, ReplyParts
-from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse
-from tinker_ext.types.optimizer import LoraConfig, OptimizerConfig
+from tinker_ext.types.optimizer import OptimizerConfig
+from tinker_ext.types.records import check_type
 
-if TYPE_CHECKING:
-    from tinker_api.models import SaveWeightsExternalResponse
+_OURS = os.path.dirname(tinker_ext.__file__) + os.sep
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn about the line of the user that led here, however many of ours are in between."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def loss_function(
@@ -32,10 +42,9 @@ def loss_function(
     if not isinstance(backend, str) or backend not in ("auto", "torch", "numpy"):
         raise InvalidInputError(f"backend must be 'auto', 'torch' or 'numpy', not {backend!r}.")
     if loss_type_input is not None:
-        warnings.warn(
+        warn(
             "`loss_type_input` has no effect, since a loss always gets logprobs; leave it out.",
             DeprecationWarning,
-            stacklevel=3,
         )
         if not isinstance(loss_type_input, str) or loss_type_input != "logprobs":
             raise InvalidInputError(f"loss_type_input must be 'logprobs', not {loss_type_input!r}.")
@@ -101,10 +110,7 @@ def check_ttl(ttl_seconds: int | None) -> None:
 
 def check_retry_config(retry_config: RetryConfig | None) -> None:
     """Refuse what is not a RetryConfig."""
-    if retry_config is not None and not isinstance(retry_config, RetryConfig):
-        raise InvalidInputError(
-            f"retry_config must be a RetryConfig, not {type(retry_config).__name__}."
-        )
+    check_type("retry_config", retry_config, RetryConfig | None, "a RetryConfig")
 
 
 def check_state_path(path: str) -> None:
@@ -123,36 +129,15 @@ def check_state_path(path: str) -> None:
 
 def check_access_token(token: object) -> None:
     """Refuse what cannot be a header; the value is not shown."""
-    if token is not None and not isinstance(token, str):
-        raise InvalidInputError(
-            f"weights_access_token must be text or None, not {type(token).__name__}."
-        )
+    check_type("weights_access_token", token, str | None, "text or None")
 
 
-def lora_config(
-    rank: int, seed: int | None, train_mlp: bool, train_attn: bool, train_unembed: bool
-) -> LoraConfig:
-    """The adapter of a new model; raises when no layer would have one."""
-    config = LoraConfig(
-        rank=rank,
-        seed=seed,
-        train_mlp=train_mlp,
-        train_attn=train_attn,
-        train_unembed=train_unembed,
-    )
-    if not (config.train_mlp or config.train_attn or config.train_unembed):
-        raise InvalidInputError(
-            "Nothing would be trained: set train_mlp, train_attn or train_unembed."
-        )
-    return config
-
-
-def named_sampler(reply: Any) -> SaveWeightsForSamplerResponse:
+def named_sampler(reply: Any) -> types.SaveWeightsForSamplerResponse:
     """The reply to a named save, which has a path."""
-    return SaveWeightsForSamplerResponse(path=_path(reply), type="save_weights_for_sampler")
+    return types.SaveWeightsForSamplerResponse(path=_path(reply), type="save_weights_for_sampler")
 
 
-def external_weights(reply: Any) -> SaveWeightsExternalResponse:
+def external_weights(reply: Any) -> types.SaveWeightsExternalResponse:
     """The reply to an export, which has a path."""
     return types.SaveWeightsExternalResponse(path=_path(reply))
 
@@ -243,13 +228,11 @@ def awaited_or_given_up(
 def submitted(
     method: Callable[Concatenate[S, P], T],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The `_async` twin of a training method: the same future after one `await`.
-
-    It calls the method by its name, so that it follows one that a subclass overrides.
-    """
+    """The `_async` twin of a training method: the same future after one `await`."""
     described: Any = method
 
     async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        # By its name, so that the twin follows a method that a subclass overrides.
         made: T = getattr(self, described.__name__)(*args, **kwargs)
         return made
 

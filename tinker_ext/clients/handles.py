@@ -43,11 +43,7 @@ def encode_handle(state: Mapping[str, Any]) -> str:
 
 
 def decode_handle(handle: str) -> dict[str, Any]:
-    """The state of a handle.
-
-    Raises:
-        InvalidInputError: The text is not a handle.
-    """
+    """The state of a handle; refuses other texts."""
     try:
         state = orjson.loads(base64.urlsafe_b64decode(handle.encode("ascii")))
     except (ValueError, binascii.Error, UnicodeError):
@@ -76,21 +72,10 @@ def revive(
     """Make a sampling client from its state, sharing one connection per server and session.
 
     Settings of the client travel in the state. Credentials and extra headers do not: they are
-    those of this process.
-
-    Args:
-        state: What the client said about itself.
-        api_key: Credential; by default the one this process is configured with.
-        retry_config: Replaces the one in the state.
-        foreign: The state came as text, which anybody may have written: this process's credential
-            is sent only to a server that it knows by other means.
-
-    Raises:
-        ConfigurationError: A foreign state leads to a server that the credential is not for.
-
-    Returns:
-        The client. That of trained weights on the embedded server of another process is one whose
-        samples fail: an error while unpickling would end a worker process, or hang its pool.
+    those of this process. A `foreign` state came as text, which anybody may have written: the
+    credential is sent only to a server that this process knows by other means. The samples of
+    weights that only another process has fail, and not this call: an error while unpickling would
+    end a worker process, or hang its pool.
     """
     from tinker_ext.clients.sampling import SamplingClient
 
@@ -129,11 +114,7 @@ async def _refuse() -> None:
 
 
 def _own_secrets_stay(base_url: str, config: Config, api_key: str | None) -> Config:
-    """The configuration for a server that a text led to, without secrets meant for others.
-
-    Raises:
-        ConfigurationError: Only the credential of this process could be sent there.
-    """
+    """The configuration for a server that a text led to, without secrets meant for others."""
     origin, own = (
         origin_of(base_url),
         origin_of(os.environ.get("TINKER_BASE_URL") or HOSTED_BASE_URL),

@@ -28,15 +28,7 @@ _LEAVES_TORCH = frozenset({"item", "numpy", "tolist"})
 
 
 def trace(fn: Callable[..., Any], name: str) -> Any:
-    """Trace a loss function.
-
-    Returns:
-        A `torch.fx.GraphModule` that computes the same.
-
-    Raises:
-        ImportError: torch is not installed.
-        InvalidInputError: The function cannot be traced, or does what a server cannot run.
-    """
+    """A `torch.fx.GraphModule` that computes the same; refuses what a server could not run."""
     try:
         import torch.fx
     except ImportError as error:
@@ -120,11 +112,7 @@ def check_metric(key: object) -> None:
 
 
 def encode(module: Any, name: str) -> list[dict[str, Any]]:
-    """The nodes of a traced loss as the request carries them.
-
-    Raises:
-        InvalidInputError: A constant in the graph has no place in the request.
-    """
+    """The nodes of a traced loss as the request carries them."""
     return [
         {
             "op": node.op,
@@ -273,12 +261,7 @@ class LossRegistry:
         self._known: dict[str, LossHandle] = {}
 
     def reserve(self, fn: PerDatumLossFn, input_ranks: Mapping[str, int]) -> LossHandle:
-        """Check and trace a loss, once per session; the handle has no session yet.
-
-        Raises:
-            InvalidInputError: The function breaks a rule, or the session has this loss already.
-            ImportError: torch is not installed.
-        """
+        """Check and trace a loss, once per session; the handle has no session yet."""
         name = getattr(fn, "__name__", type(fn).__name__)
         inputs = read_inputs(fn, input_ranks)
         handle = LossHandle(name, inputs, "", trace(fn, name))
@@ -324,11 +307,7 @@ class LossRegistry:
 def read_inputs(
     fn: PerDatumLossFn, input_ranks: Mapping[str, int]
 ) -> tuple[types.CustomLossInput, ...]:
-    """The parameters of a loss function with their declared ranks.
-
-    Raises:
-        InvalidInputError: The signature or a rank breaks the rules of custom losses.
-    """
+    """The parameters of a loss function with their ranks, all by the rules of custom losses."""
     names = []
     for parameter in inspect.signature(fn).parameters.values():
         wrong = None

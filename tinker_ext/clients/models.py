@@ -17,7 +17,12 @@ from tinker_api import operations as api
 import tinker_ext._statuses as statuses
 from tinker_ext._wire.dialect import Dialect, Wire
 from tinker_ext._wire.json_codec import dumps
-from tinker_ext.clients.arguments import record_of
+from tinker_ext.clients.arguments import (
+    check_base_model,
+    check_metadata,
+    check_optimizer,
+    record_of,
+)
 from tinker_ext.clients.training import TrainingClient
 from tinker_ext.core.loop import OFFLOAD_BYTES
 from tinker_ext.core.workspace import Workspace
@@ -59,6 +64,29 @@ class NewModel:
         plan = {"base_model": self.base_model, **adapter, "optimizer": family}
         written: dict[str, Any] = json.loads(dumps(plan))
         return written
+
+
+def new_model(
+    base_model: str,
+    rank: int,
+    seed: int | None,
+    train_mlp: bool,
+    train_attn: bool,
+    train_unembed: bool,
+    user_metadata: Mapping[str, Any] | None,
+    optimizer: OptimizerConfig | None,
+) -> NewModel:
+    """What a user asks for; refused when it is not a model, or when nothing of it would train."""
+    check_base_model(base_model)
+    check_metadata(user_metadata)
+    check_optimizer(optimizer)
+    where = {"train_mlp": train_mlp, "train_attn": train_attn, "train_unembed": train_unembed}
+    lora = LoraConfig(rank=rank, seed=seed, **where)
+    if not (lora.train_mlp or lora.train_attn or lora.train_unembed):
+        raise InvalidInputError(
+            "Nothing would be trained: set train_mlp, train_attn or train_unembed."
+        )
+    return NewModel(base_model, lora, user_metadata, optimizer)
 
 
 @attrs.frozen
@@ -203,11 +231,7 @@ class Resumption:
 
 
 def _planned(workspace: Workspace, model: NewModel) -> NewModel:
-    """Record how a model is about to be made, so that it can be made again.
-
-    Returns:
-        The same, with a seed: without one a second model would start from other weights.
-    """
+    """Record how a model is about to be made, so that it can be made again: with a seed."""
     journal = _free_journal(workspace)
     if journal is None:
         return model

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import attrs
 
 from tinker_ext import auth, forks
 from tinker_ext._transport.origin import encode_header, proxy_for, split_base_url
-from tinker_ext.clients.arguments import check_metadata
+from tinker_ext.clients.arguments import check_metadata, warn
 from tinker_ext.config import HOSTED_BASE_URL, Concealed, Config, fleet_address, normal_url
 from tinker_ext.core.loop import Runtime, shared_loop
 from tinker_ext.core.server import Server
@@ -23,6 +22,7 @@ from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import ConfigurationError, InvalidInputError
 from tinker_ext.mock import embedded
 from tinker_ext.telemetry import Observer
+from tinker_ext.types.records import check_type
 
 if TYPE_CHECKING:
     import httpx
@@ -52,15 +52,9 @@ def open_workspace(
 ) -> Workspace:
     """Find server and credential and put a workspace on them; nothing is sent yet.
 
-    Args as in `ServiceClient`, and: `session_id` joins that session instead of making one,
-    `must_join` says whether a fleet whose store cannot be used is an error, `http_client` has the
-    transport that carries the requests, `runtime` is where the core runs (the loop thread of the
-    process by default).
-
-    Raises:
-        ConfigurationError: An argument is wrong: no URL of a server, no such wire, a header or
-            key that would break out of its line.
-        TinkerError: The hosted service is meant and there is no usable credential.
+    Arguments and errors as in `ServiceClient`, and: `session_id` joins that session instead of
+    making one, `must_join` says whether a fleet whose store cannot be used is an error,
+    `http_client` has the transport that carries the requests, `runtime` is where the core runs.
     """
     api_key = concealed(api_key)
     _check_types(base_url, config, wire, options, http_client)
@@ -132,13 +126,8 @@ def open_workspace(
 
 
 def concealed(api_key: str | None) -> Concealed | None:
-    """The key as text that tracebacks do not show; None for an empty one.
-
-    Raises:
-        ConfigurationError: It is not text.
-    """
-    if api_key is not None and not isinstance(api_key, str):
-        raise ConfigurationError(f"api_key must be text, not {type(api_key).__name__}.")
+    """The key as text that tracebacks do not show; None for an empty one."""
+    check_type("api_key", api_key, str | None, "text", ConfigurationError)
     return Concealed(api_key) if api_key else None
 
 
@@ -156,17 +145,13 @@ def _check_types(
     http_client: object,
 ) -> None:
     """Refuse what would fail far from the constructor, in code that expects another type."""
-    checks: list[tuple[str, object, type, str]] = [
-        ("base_url", base_url, str, "text"),
-        ("config", config, Config, "a Config"),
-    ]
+    check_type("base_url", base_url, str | None, "text", ConfigurationError)
+    check_type("config", config, Config | None, "a Config", ConfigurationError)
     if http_client is not None:
-        import httpx  # who gives one has loaded it
+        from httpx import AsyncClient  # who gives one has loaded it
 
-        checks.append(("http_client", http_client, httpx.AsyncClient, "an httpx.AsyncClient"))
-    for name, value, kind, wanted in checks:
-        if not isinstance(value, kind | None):
-            raise ConfigurationError(f"{name} must be {wanted}, not {type(value).__name__}.")
+        wanted = "an httpx.AsyncClient"
+        check_type("http_client", http_client, AsyncClient, wanted, ConfigurationError)
     if not (wire is None or isinstance(wire, str)) or wire not in _WIRES:
         raise ConfigurationError(f"wire must be 'json', 'proto' or None, not {wire!r}.")
     try:
@@ -192,18 +177,12 @@ def older_arguments(
 ) -> tuple[dict[str, str], Config | None]:
     """Take over what clients of the first era were given, with a warning.
 
-    Raises:
-        TypeError: There is no such argument. Under compat it is ignored with a warning, as by the
-            official SDK.
-        ConfigurationError: The headers are not a mapping.
+    Under compat other arguments are ignored with a warning, as by the official SDK.
     """
     unknown = sorted(set(kwargs) - _OURS - _OLD)
     if unknown and stands_in():
-        warnings.warn(
-            f"ServiceClient ignores arguments it does not know: {', '.join(unknown)}.",
-            FutureWarning,
-            stacklevel=3,
-        )
+        ignored = ", ".join(unknown)
+        warn(f"ServiceClient ignores arguments it does not know: {ignored}.", FutureWarning)
     elif unknown:
         raise TypeError(
             f"ServiceClient has no argument {', '.join(unknown)}; help(ServiceClient) lists those "
@@ -213,17 +192,15 @@ def older_arguments(
         ("default_headers_overrides", headers),
         ("default_headers", kwargs.get("default_headers")),
     ):
-        if given is not None and not isinstance(given, Mapping):
-            raise ConfigurationError(f"{name} must be a dict, not {type(given).__name__}.")
+        check_type(name, given, Mapping | None, "a dict", ConfigurationError)
     merged = dict(headers or {})
     old = sorted(set(kwargs) & _OLD)
     if not old:
         return merged, config
-    warnings.warn(
+    warn(
         f"ServiceClient({', '.join(old)}=…) is deprecated; use config, transport or "
         "default_headers_overrides.",
         DeprecationWarning,
-        stacklevel=3,
     )
     merged = {**(kwargs.get("default_headers") or {}), **merged}
     changes: dict[str, Any] = {}

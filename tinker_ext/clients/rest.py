@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import uuid
-import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from datetime import UTC, date, datetime, timedelta
@@ -18,7 +17,7 @@ from tinker_api.operations import Operation, Prepared
 import tinker_ext._statuses as statuses
 from tinker_ext import auth, forks, paths, types
 from tinker_ext.clients import endings
-from tinker_ext.clients.arguments import awaited, check_access_token, check_ttl
+from tinker_ext.clients.arguments import awaited, check_access_token, check_ttl, warn
 from tinker_ext.clients.opening import open_workspace
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
 from tinker_ext.core.server import prepare
@@ -40,13 +39,7 @@ T = TypeVar("T")
 
 
 class Pages(Generic[T]):
-    """All items of a listing; pages are fetched as they are needed.
-
-    Args:
-        fetch: Asks for the page that starts at an offset.
-        items: Takes the items out of a page.
-        size: Items per page.
-    """
+    """All items of a listing; pages are fetched as they are needed."""
 
     def __init__(
         self,
@@ -94,12 +87,7 @@ TTL_SECONDS = (3600, 10 * 365 * 86400)
 
 
 class LookUps(forks.OfThisProcess):
-    """What clients without a session of their own share: a workspace, and one way to ask.
-
-    Args:
-        base_url: The server; as in `ServiceClient`.
-        api_key: The credential; as in `ServiceClient`.
-    """
+    """What clients without a session of their own share: a workspace, and one way to ask."""
 
     def __init__(
         self,
@@ -191,7 +179,7 @@ def _moved(
 
     @functools.wraps(method)
     def old(self: RestClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        warnings.warn("This method has moved to AdminClient.", DeprecationWarning, stacklevel=2)
+        warn("This method has moved to AdminClient.", DeprecationWarning)
         return method(AdminClient(self._workspace), *args, **kwargs)
 
     old.__doc__ = f"Moved to `AdminClient.{method.__name__}`."
@@ -279,7 +267,7 @@ class RestClient(LookUps):
         self, request: types.SessionSearchRequest
     ) -> Future[types.SessionSearchResponse]:
         """Sessions that fit a query; experimental."""
-        warnings.warn("search_sessions is experimental.", ExperimentalWarning, stacklevel=2)
+        warn("search_sessions is experimental.", ExperimentalWarning)
         if isinstance(request, type) or not hasattr(request, "to_dict"):
             raise InvalidInputError(f"request must be a SessionSearchRequest, not {request!r}.")
         return self._ask(api.SEARCH_SESSIONS, **request.to_dict())
@@ -588,11 +576,7 @@ class RestClient(LookUps):
 
 
 def checkpoint_parts(training_run_id: str, checkpoint_id: str) -> dict[str, str]:
-    """Path parameters of a checkpoint id such as `weights/0001`.
-
-    Raises:
-        InvalidInputError: The id has another form.
-    """
+    """Path parameters of a checkpoint id such as `weights/0001`."""
     kind, _, name = checkpoint_id.partition("/") if isinstance(checkpoint_id, str) else ("",) * 3
     if not name or "/" in name:
         raise InvalidInputError(

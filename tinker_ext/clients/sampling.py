@@ -41,6 +41,7 @@ from tinker_ext.errors import (
 )
 from tinker_ext.types.enums import QueueState
 from tinker_ext.types.model_input import ModelInput
+from tinker_ext.types.records import check_type
 from tinker_ext.types.sampling import SampleResponse, SamplingParams
 from tinker_ext.types.tensor_data import TensorData
 
@@ -372,11 +373,7 @@ class SamplingClient:
             ConfigurationError: It leads to a server that the credential of this process is not
                 for.
         """
-        if not isinstance(handle, str):
-            raise InvalidInputError(
-                f"handle must be the text that get_sampler_handle gave, not "
-                f"{type(handle).__name__}."
-            )
+        check_type("handle", handle, str, "the text that get_sampler_handle gave")
         from tinker_ext.clients.handles import decode_handle, revive
 
         return revive(decode_handle(handle), api_key, foreign=True)
@@ -406,11 +403,8 @@ class SamplingClient:
         return revive, (self._state(), None, self._retry_config)
 
 
-def _params_of(values: object) -> SamplingParams:
-    if not isinstance(values, Mapping):
-        raise InvalidInputError(
-            f"sampling_params must be SamplingParams, not {type(values).__name__}."
-        )
+def _params_of(values: Mapping[str, Any]) -> SamplingParams:
+    check_type("sampling_params", values, Mapping, "SamplingParams")
     try:
         return SamplingParams(**values)
     except TypeError as error:

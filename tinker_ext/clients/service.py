@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from difflib import get_close_matches
@@ -29,11 +28,11 @@ from tinker_ext.clients.arguments import (
     check_metadata,
     check_optimizer,
     check_state_path,
-    lora_config,
+    warn,
 )
 from tinker_ext.clients.handles import trust
 from tinker_ext.clients.losses import LossHandle, LossRegistry, PerDatumLossFn
-from tinker_ext.clients.models import NewModel, Resumption, SavedState
+from tinker_ext.clients.models import Resumption, SavedState
 from tinker_ext.clients.opening import concealed, older_arguments, open_workspace, stands_in
 from tinker_ext.clients.rest import RestClient
 from tinker_ext.clients.sampling import SamplingClient
@@ -49,6 +48,7 @@ from tinker_ext.errors import ConfigurationError, InvalidInputError
 from tinker_ext.journal import Journal
 from tinker_ext.telemetry import Callback, EventCallback, LoggingObserver
 from tinker_ext.types.optimizer import OptimizerConfig
+from tinker_ext.types.records import check_type
 
 if TYPE_CHECKING:
     from tinker_ext.runlog import Budget, Ledger, Prices, RunLog
@@ -128,12 +128,9 @@ def _ledger(budget: BudgetLike | None, prices: PricesLike | None) -> Ledger:
             raise ConfigurationError(
                 f"A budget has tokens, train, prefill, sample and cost, not {list(limits)}."
             ) from None
-    if not isinstance(budget, Budget | None):
-        raise ConfigurationError(
-            f"budget must be a number of tokens or a Budget, not {type(budget).__name__}."
-        )
-    if not isinstance(prices, Prices | None):
-        raise ConfigurationError(f"prices must be a file or Prices, not {type(prices).__name__}.")
+    tokens = "a number of tokens or a Budget"
+    check_type("budget", budget, Budget | None, tokens, ConfigurationError)
+    check_type("prices", prices, Prices | None, "a file or Prices", ConfigurationError)
     return Ledger(budget, prices)
 
 
@@ -141,10 +138,8 @@ def _write_run_log(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) ->
     from tinker_ext.observe.run_log import RunLogObserver
     from tinker_ext.runlog import RunLog
 
-    if not isinstance(run_log, RunLog | str | os.PathLike):
-        raise ConfigurationError(
-            f"run_log must be a file, a directory or a RunLog, not {type(run_log).__name__}."
-        )
+    kinds, wanted = RunLog | str | os.PathLike, "a file, a directory or a RunLog"
+    check_type("run_log", run_log, kinds, wanted, ConfigurationError)
     log = run_log if isinstance(run_log, RunLog) else RunLog(run_log)
     writer = RunLogObserver(log, ledger, workspace.runtime, workspace.watchers.live)
     workspace.server.observers.add(writer)
@@ -386,11 +381,8 @@ class ServiceClient(forks.OfThisProcess):
             user_metadata: Kept with the run.
             optimizer: Optimizer family; AdamW by default.
         """
-        check_base_model(base_model)
-        check_metadata(user_metadata)
-        check_optimizer(optimizer)
-        lora = lora_config(rank, seed, train_mlp, train_attn, train_unembed)
-        model = NewModel(base_model, lora, user_metadata, optimizer)
+        where = train_mlp, train_attn, train_unembed
+        model = models.new_model(base_model, rank, seed, *where, user_metadata, optimizer)
         return self._workspace.submit(models.create(self._workspace, model))
 
     create_lora_training_client_async = async_form(create_lora_training_client)
@@ -521,11 +513,10 @@ class ServiceClient(forks.OfThisProcess):
         Under compat it warns as the official SDK does, which wants `RestClient()` instead.
         """
         if stands_in():
-            warnings.warn(
+            warn(
                 "create_rest_client() is deprecated in the official SDK; make a RestClient() with "
                 "the same base_url and api_key instead.",
                 FutureWarning,
-                stacklevel=2,
             )
         return RestClient(self._workspace)
 
@@ -609,11 +600,7 @@ class ServiceClient(forks.OfThisProcess):
 
 
 def _row(operation: str | Operation[Any, Any]) -> Operation[Any, Any]:
-    """The row of an operationId.
-
-    Raises:
-        InvalidInputError: There is not one.
-    """
+    """The row of an operationId."""
     if isinstance(operation, Operation):
         return operation
     found = api.OPERATIONS.get(operation) if isinstance(operation, str) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import ContextVar
@@ -36,6 +35,7 @@ from tinker_ext.clients.arguments import (
     named_sampler,
     record_of,
     submitted,
+    warn,
 )
 from tinker_ext.clients.chunks import (
     ForwardChunk,
@@ -73,11 +73,7 @@ _STEP_BOUNDS: Mapping[str, tuple[float, float]] = {
 
 
 def step_params(optim_params: OptimParams | None, adam_params: AdamParams | None) -> OptimParams:
-    """The parameters of a step, given under one of two names.
-
-    Raises:
-        InvalidInputError: Not exactly one was given, it is not one, or a setting is out of range.
-    """
+    """The parameters of a step, given under one of two names, with all settings in range."""
     if (optim_params is None) == (adam_params is None):
         raise InvalidInputError("optim_step needs optim_params (or adam_params), and only one.")
     chosen = optim_params if optim_params is not None else adam_params
@@ -108,6 +104,13 @@ def step_fields(params: OptimParams) -> dict[str, Any]:
         return {"adam_params": params}
     return {"optimizer_params": record_of(params)}
 
+
+# SkyRL pull request 2071 tried it there; SDK 0.36.0 warns with the same class.
+_LATE = (
+    "load_state and load_state_with_optimizer are deprecated: the hosted service takes a load as "
+    "a client's first request only. Make a new client with create_training_client_from_state or "
+    "create_training_client_from_state_with_optimizer."
+)
 
 _losing: ContextVar[TrainingClient | None] = ContextVar("losing", default=None)
 """Whose custom loss function runs here."""
@@ -290,15 +293,8 @@ class TrainingClient(forks.OfThisProcess):
         Returns:
             Future of the reply, whose `path` loads the state again.
         """
-        check_name(name)
-        check_metadata(user_metadata)
-        return self._send(
-            api.SAVE_WEIGHTS,
-            path=name,
-            overwrite=overwrite,
-            user_metadata=user_metadata,
-            **self._lifetime(ttl_seconds),
-        )
+        more = {"user_metadata": user_metadata, "overwrite": overwrite}
+        return self._save(api.SAVE_WEIGHTS, None, name, ttl_seconds, **more)
 
     save_state_async = submitted(save_state)
 
@@ -310,25 +306,19 @@ class TrainingClient(forks.OfThisProcess):
         The hosted service takes this as a client's first request only, so it warns (FutureWarning,
         as the official client does); `create_training_client_from_state` works everywhere.
         """
-        return self._load_late(path, False, weights_access_token)
+        warn(_LATE, FutureWarning)
+        return self._load(path, False, weights_access_token)
 
-    async def load_state_async(
-        self, path: str, weights_access_token: str | None = None
-    ) -> APIFuture[types.LoadWeightsResponse]:
-        """Async form of `load_state`."""
-        return self._load_late(path, False, weights_access_token)
+    load_state_async = submitted(load_state)
 
     def load_state_with_optimizer(
         self, path: str, weights_access_token: str | None = None
     ) -> APIFuture[types.LoadWeightsResponse]:
         """Load weights and optimizer state saved by `save_state`; warns as `load_state` does."""
-        return self._load_late(path, True, weights_access_token)
+        warn(_LATE, FutureWarning)
+        return self._load(path, True, weights_access_token)
 
-    async def load_state_with_optimizer_async(
-        self, path: str, weights_access_token: str | None = None
-    ) -> APIFuture[types.LoadWeightsResponse]:
-        """Async form of `load_state_with_optimizer`."""
-        return self._load_late(path, True, weights_access_token)
+    load_state_with_optimizer_async = submitted(load_state_with_optimizer)
 
     def save_weights_for_sampler(
         self,
@@ -346,15 +336,8 @@ class TrainingClient(forks.OfThisProcess):
         Returns:
             Future of the reply, whose `path` goes to `create_sampling_client`.
         """
-        check_name(name)
-        check_metadata(user_metadata)
-        return self._send(
-            api.SAVE_WEIGHTS_FOR_SAMPLER,
-            named_sampler,
-            path=name,
-            user_metadata=user_metadata,
-            **self._lifetime(ttl_seconds),
-        )
+        op, more = api.SAVE_WEIGHTS_FOR_SAMPLER, {"user_metadata": user_metadata}
+        return self._save(op, named_sampler, name, ttl_seconds, **more)
 
     save_weights_for_sampler_async = submitted(save_weights_for_sampler)
 
@@ -371,14 +354,11 @@ class TrainingClient(forks.OfThisProcess):
             ttl_seconds: Lifetime of the checkpoint; None keeps it.
             age_encryption_recipients: Encrypt the files for these age recipients.
         """
-        check_name(name)
-        return self._send(
+        op, more = (
             api.SAVE_WEIGHTS_EXTERNAL,
-            external_weights,
-            path=name,
-            age_encryption_recipients=age_encryption_recipients,
-            **self._lifetime(ttl_seconds),
+            {"age_encryption_recipients": age_encryption_recipients},
         )
+        return self._save(op, external_weights, name, ttl_seconds, **more)
 
     save_weights_external_async = submitted(save_weights_external)
 
@@ -399,10 +379,9 @@ class TrainingClient(forks.OfThisProcess):
             record_stability_info: Ask the server to record stability information.
         """
         if name is not None:
-            warnings.warn(
+            warn(
                 "`name` is ignored: these weights have no name. Use save_weights_for_sampler.",
                 DeprecationWarning,
-                stacklevel=3,
             )
         return self._sampler(retry_config, record_stability_info)
 
@@ -412,11 +391,10 @@ class TrainingClient(forks.OfThisProcess):
         self, retry_config: RetryConfig | None = None
     ) -> APIFuture[SamplingClient]:
         """Old form of `save_weights_and_get_sampling_client` that returns a future."""
-        warnings.warn(
+        warn(
             "save_weights_and_get_sampling_client_submit is deprecated; "
             "use save_weights_and_get_sampling_client_async.",
             DeprecationWarning,
-            stacklevel=2,
         )
         return self._sampler(retry_config, False)
 
@@ -481,14 +459,6 @@ class TrainingClient(forks.OfThisProcess):
     def get_telemetry(self) -> None:
         """Nothing: telemetry is an observer of the connection here."""
 
-    def _lifetime(self, ttl_seconds: int | None) -> dict[str, Any]:
-        """The lifetime of a checkpoint as an argument; None keeps it and is not sent."""
-        check_ttl(ttl_seconds)
-        if ttl_seconds is None:
-            return {}
-        self._workspace.dialect().require(Ability.CHECKPOINT_TTL)
-        return {"ttl_seconds": ttl_seconds}
-
     # -- how calls leave -------------------------------------------------------------------
 
     def _reserve(self, op: Operation[Any, Any], data: Sequence[Datum] = ()) -> QueuedCall:
@@ -530,14 +500,7 @@ class TrainingClient(forks.OfThisProcess):
         late: Callable[[], Mapping[str, Any]] | None = None,
         **arguments: Any,
     ) -> AwaitableConcurrentFuture[Any]:
-        """Send a small body.
-
-        Args:
-            op: Row of the generated table.
-            convert: Turns the result into what the user gets.
-            late: Gives the fields that are known only when the body leaves.
-            **arguments: The other fields by name, without its seq_id.
-        """
+        """Send a small body of fields, those of `late` known only when it leaves."""
         arguments["model_id"] = self.model_id
         head = dumps(prepare(op, arguments).body) if late is None else b""
 
@@ -548,6 +511,23 @@ class TrainingClient(forks.OfThisProcess):
         call = self._reserve(op)
         combine = None if convert is None else (lambda values: convert(values[0]))
         return AwaitableConcurrentFuture(self.queue.arm(call, [make], combine))
+
+    def _save(
+        self,
+        op: Operation[Any, Any],
+        convert: Callable[[Any], Any] | None,
+        name: str,
+        ttl_seconds: int | None,
+        **arguments: Any,
+    ) -> AwaitableConcurrentFuture[Any]:
+        """Save a checkpoint; a lifetime of None keeps it and is not sent."""
+        check_name(name)
+        check_metadata(arguments.get("user_metadata"))
+        check_ttl(ttl_seconds)
+        if ttl_seconds is not None:
+            self._workspace.dialect().require(Ability.CHECKPOINT_TTL)
+            arguments["ttl_seconds"] = ttl_seconds
+        return self._send(op, convert, path=name, **arguments)
 
     def _forward(
         self, op: Operation[Any, Any], data: Sequence[Datum], *loss: Any
@@ -665,23 +645,6 @@ class TrainingClient(forks.OfThisProcess):
         linear = custom_loss.backward_data(data, evaluation.gradients)
         dialect, op = self._workspace.dialect(), api.FORWARD_BACKWARD
         return self._arm(call, self._chunks(dialect, op, linear, "cross_entropy", None), evaluation)
-
-    def _load_late(
-        self, path: str, optimizer: bool, weights_access_token: str | None
-    ) -> APIFuture[types.LoadWeightsResponse]:
-        """Load into a client that may be in use, which the hosted service refuses.
-
-        SkyRL pull request 2071 tried it there; SDK 0.36.0 warns with the same class.
-        """
-        warnings.warn(
-            "load_state and load_state_with_optimizer are deprecated: the hosted service takes a "
-            "load as a client's first request only. Make a new client with "
-            "create_training_client_from_state or "
-            "create_training_client_from_state_with_optimizer.",
-            FutureWarning,
-            stacklevel=3,
-        )
-        return self._load(path, optimizer, weights_access_token)
 
     def _load(
         self, path: str, optimizer: bool, weights_access_token: str | None

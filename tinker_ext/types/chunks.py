@@ -16,7 +16,7 @@ from tinker_api import models
 
 from tinker_ext import tensors
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.types.records import Record, bounds, follow
+from tinker_ext.types.records import Record, follow
 
 Tokens: TypeAlias = Sequence[int] | npt.NDArray[Any]
 Packed: TypeAlias = "array[int] | npt.NDArray[np.uint32 | np.int64]"
@@ -193,7 +193,7 @@ def text_chunk(tokens: Tokens) -> EncodedTextChunk:
     return chunk
 
 
-_AMOUNT = bounds(least=0)
+_AMOUNT = {"least": 0}
 
 
 class _Image:
@@ -344,14 +344,7 @@ _BY_KEY: dict[str, str] = {
 
 
 def chunk_from_dict(value: Mapping[str, Any]) -> ModelInputChunk:
-    """The chunk that a dict describes.
-
-    Args:
-        value: The fields of one chunk; without `type`, its fields tell which one it is.
-
-    Raises:
-        InvalidInputError: No kind of chunk has this type or these fields.
-    """
+    """The chunk that a dict describes; without `type`, its fields tell which one it is."""
     by_key = next((kind for key, kind in _BY_KEY.items() if key in value), None)
     kind = value.get("type", by_key)
     make = _BY_TYPE.get(kind) if isinstance(kind, str) else None

@@ -55,16 +55,7 @@ ProvenanceSpans: TypeAlias = list[Union[PromptProvenanceSpan, SampledProvenanceS
 
 
 def to_tensor(key: str, value: object) -> TensorData:
-    """A loss input as TensorData.
-
-    Args:
-        key: Name of the loss input; decides the dtype of a plain list.
-        value: TensorData, torch tensor, numpy array, nested list, or ModelInput.
-
-    Raises:
-        UnknownKeyError: A plain list under a name that is not known.
-        InvalidInputError: The values cannot travel.
-    """
+    """A loss input as TensorData; its name decides the dtype of a plain list."""
     if isinstance(value, TensorData):
         return value
     what = f"loss_fn_inputs[{key!r}]"

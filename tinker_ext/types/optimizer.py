@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, Union
 import attrs
 from tinker_api import models
 
-from tinker_ext.types.records import Record, bounds, follow
+from tinker_ext.types.records import Record, follow
 
 
 class _Open(metaclass=ABCMeta):
@@ -98,8 +98,8 @@ class AdamParams(Record, models.AdamParams):
 class DimuonParams(Record, models.DimuonParams):
     """Parameters of one Dimuon step."""
 
-    learning_rate: float = attrs.field(metadata=bounds(least=0))
-    beta1: float = attrs.field(default=0.9, metadata=bounds(least=0, below=1))
+    learning_rate: float = attrs.field(metadata={"least": 0})
+    beta1: float = attrs.field(default=0.9, metadata={"least": 0, "below": 1})
 
 
 @attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
@@ -111,7 +111,7 @@ class AdamOptimizerConfig(Record, models.AdamOptimizerConfig):
 class DimuonOptimizerConfig(Record, models.DimuonOptimizerConfig):
     """Train with Dimuon."""
 
-    version: Literal[1] = attrs.field(default=1, metadata=bounds(least=1, most=1))
+    version: Literal[1] = attrs.field(default=1, metadata={"least": 1, "most": 1})
 
 
 @attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)
@@ -126,7 +126,7 @@ class LoraConfig(Record, models.LoraConfig):
         train_attn: Whether the attention layers do.
     """
 
-    rank: int = attrs.field(metadata=bounds(least=1))
+    rank: int = attrs.field(metadata={"least": 1})
 
 
 # The families that have a class of their own are members of the open set all the same.

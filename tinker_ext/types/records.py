@@ -100,6 +100,14 @@ def _fits(row: Field) -> Callable[[Any, Any, Any], None]:
     return check
 
 
+def check_type(
+    name: str, value: object, kind: Any, wanted: str, error: type[TinkerError] = InvalidInputError
+) -> None:
+    """Refuse an argument of another type; it is not shown, since it may be secret."""
+    if not isinstance(value, kind):
+        raise error(f"{name} must be {wanted}, not {type(value).__name__}.")
+
+
 def flag(name: str, error: type[TinkerError] = InvalidInputError) -> Callable[[Any], bool]:
     """A converter that keeps what says yes or no, and refuses text, of which all counts as true."""
 
@@ -120,13 +128,6 @@ def flag(name: str, error: type[TinkerError] = InvalidInputError) -> Callable[[A
 # What 64 bits hold, with or without a sign; JSON writers carry no more.
 _LEAST, _MOST = -(2**63), 2**64 - 1
 _LARGEST = sys.float_info.max
-
-
-def bounds(
-    *, least: float | None = None, most: float | None = None, below: float | None = None
-) -> dict[str, float | None]:
-    """The metadata of a field whose number must lie within bounds."""
-    return {"least": least, "most": most, "below": below}
 
 
 def number(

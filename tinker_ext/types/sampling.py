@@ -13,7 +13,7 @@ from tinker_api import models
 
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.enums import StopReason
-from tinker_ext.types.records import Record, bounds, follow
+from tinker_ext.types.records import Record, follow
 from tinker_ext.types.tensor_data import TensorData
 
 TopkList: TypeAlias = list[list[tuple[int, float]] | None]
@@ -67,13 +67,13 @@ class SamplingParams(Record, models.SamplingParams):
         InvalidInputError: A value has the wrong type or is out of range.
     """
 
-    max_tokens: int | None = attrs.field(default=None, metadata=bounds(least=0))
+    max_tokens: int | None = attrs.field(default=None, metadata={"least": 0})
     stop: str | Sequence[str] | Sequence[int] | None = attrs.field(  # type: ignore[assignment]
         default=None, converter=_stop
     )
-    temperature: float = attrs.field(default=1, metadata=bounds(least=0))
-    top_k: int = attrs.field(default=-1, metadata=bounds(least=-1))
-    top_p: float = attrs.field(default=1, metadata=bounds(least=0, most=1))
+    temperature: float = attrs.field(default=1, metadata={"least": 0})
+    top_k: int = attrs.field(default=-1, metadata={"least": -1})
+    top_p: float = attrs.field(default=1, metadata={"least": 0, "most": 1})
 
     def to_dict(self) -> dict[str, Any]:
         """The object as it is sent; a single stop text travels as a list."""
@@ -118,16 +118,31 @@ class PromptAltTokens:
     logprobs: TensorData
 
 
-def _first_era(what: str, names: str) -> None:
-    warnings.warn(
-        f"{what}({names}=…) is how clients of the first era built it; pass arrays instead.",
-        DeprecationWarning,
-        stacklevel=3,
-    )
+class _OfAnyEra:
+    """What clients of the first era built from lists, and earlier releases pickled."""
+
+    __slots__ = ()
+
+    def _take(self, names: str, **values: Any) -> None:
+        """Take over the lists that this was built from, and warn its maker."""
+        warnings.warn(
+            f"{type(self).__name__}({names}=…) is how clients of the first era built it; pass "
+            "arrays instead.",
+            DeprecationWarning,
+            stacklevel=4,
+        )
+        for name, value in values.items():
+            object.__setattr__(self, name, None if value is None else list(value))
+
+    def __setstate__(self, state: Any) -> None:
+        values = state[1] if isinstance(state, tuple) else state
+        kind: Any = type(self)
+        for field in attrs.fields(kind):
+            object.__setattr__(self, field.name, values.get(field.name, field.default))
 
 
-@attrs.frozen(eq=False, repr=False, init=False)
-class SampledSequence:
+@attrs.frozen(eq=False, repr=False, getstate_setstate=False)
+class SampledSequence(_OfAnyEra):
     """One sampled sequence; the lists are made from the arrays when first read.
 
     Attributes:
@@ -143,35 +158,13 @@ class SampledSequence:
     _tokens_list: list[int] | None = attrs.field(default=None, alias="_tokens_list")
     _logprobs_list: list[float] | None = attrs.field(default=None, alias="_logprobs_list")
     _topk_logprobs_list: TopkList | None = attrs.field(default=None, alias="_topk_logprobs_list")
+    _first: Sequence[int] | None = attrs.field(default=None, alias="tokens", kw_only=True)
+    _second: Sequence[float] | None = attrs.field(default=None, alias="logprobs", kw_only=True)
 
-    def __init__(
-        self,
-        stop_reason: StopReason,
-        sequence_id: str = "",
-        tokens_np: npt.NDArray[Any] | None = None,
-        logprobs_np: npt.NDArray[Any] | None = None,
-        topk_logprobs_np: TopkLogprobs | None = None,
-        _tokens_list: list[int] | None = None,
-        _logprobs_list: list[float] | None = None,
-        _topk_logprobs_list: TopkList | None = None,
-        *,
-        tokens: Sequence[int] | None = None,
-        logprobs: Sequence[float] | None = None,
-    ) -> None:
-        if tokens is not None or logprobs is not None:
-            _first_era("SampledSequence", "tokens, logprobs")
-            _tokens_list = None if tokens is None else list(tokens)
-            _logprobs_list = None if logprobs is None else list(logprobs)
-        self.__attrs_init__(
-            stop_reason,
-            sequence_id,
-            tokens_np,
-            logprobs_np,
-            topk_logprobs_np,
-            _tokens_list,
-            _logprobs_list,
-            _topk_logprobs_list,
-        )
+    def __attrs_post_init__(self) -> None:
+        if self._first is not None or self._second is not None:
+            lists = {"_tokens_list": self._first, "_logprobs_list": self._second}
+            self._take("tokens, logprobs", **lists, _first=None, _second=None)
 
     @property
     def tokens(self) -> list[int]:
@@ -215,8 +208,12 @@ class SampledSequence:
         )
 
 
-@attrs.frozen(eq=False, repr=False, init=False)
-class SampleResponse:
+def _listed(sequences: Sequence[SampledSequence]) -> Sequence[SampledSequence]:
+    return list(sequences)
+
+
+@attrs.frozen(eq=False, repr=False, getstate_setstate=False)
+class SampleResponse(_OfAnyEra):
     """The sequences of one sample call and what was asked about its prompt.
 
     Attributes:
@@ -224,7 +221,7 @@ class SampleResponse:
         prompt_cache_hit_tokens: Prompt tokens the server did not have to compute again.
     """
 
-    sequences: Sequence[SampledSequence]
+    sequences: Sequence[SampledSequence] = attrs.field(converter=_listed)
     prompt_logprobs_np: npt.NDArray[Any] | None = None
     topk_prompt_logprobs_np: TopkLogprobs | None = None
     target_prompt_logprobs: TensorData | None = None
@@ -237,35 +234,20 @@ class SampleResponse:
         default=None, alias="_topk_prompt_logprobs_list"
     )
 
-    def __init__(
-        self,
-        sequences: Sequence[SampledSequence],
-        prompt_logprobs_np: npt.NDArray[Any] | None = None,
-        topk_prompt_logprobs_np: TopkLogprobs | None = None,
-        target_prompt_logprobs: TensorData | None = None,
-        prompt_cache_hit_tokens: int = 0,
-        prompt_alt_tokens: PromptAltTokens | None = None,
-        _prompt_logprobs_list: list[float | None] | None = None,
-        _topk_prompt_logprobs_list: TopkList | None = None,
-        *,
-        type: Literal["sample"] = "sample",
-        prompt_logprobs: Sequence[float | None] | None = None,
-        topk_prompt_logprobs: TopkList | None = None,
-    ) -> None:
-        if prompt_logprobs is not None or topk_prompt_logprobs is not None:
-            _first_era("SampleResponse", "prompt_logprobs, topk_prompt_logprobs")
-            _prompt_logprobs_list = None if prompt_logprobs is None else list(prompt_logprobs)
-            _topk_prompt_logprobs_list = topk_prompt_logprobs
-        self.__attrs_init__(
-            list(sequences),
-            prompt_logprobs_np,
-            topk_prompt_logprobs_np,
-            target_prompt_logprobs,
-            prompt_cache_hit_tokens,
-            prompt_alt_tokens,
-            _prompt_logprobs_list,
-            _topk_prompt_logprobs_list,
-        )
+    _type: Literal["sample"] = attrs.field(default="sample", alias="type", kw_only=True)
+    _first: Sequence[float | None] | None = attrs.field(
+        default=None, alias="prompt_logprobs", kw_only=True
+    )
+    _second: TopkList | None = attrs.field(default=None, alias="topk_prompt_logprobs", kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self._first is not None or self._second is not None:
+            names = "prompt_logprobs, topk_prompt_logprobs"
+            lists = {
+                "_prompt_logprobs_list": self._first,
+                "_topk_prompt_logprobs_list": self._second,
+            }
+            self._take(names, **lists, _first=None, _second=None)
 
     @property
     def type(self) -> Literal["sample"]:

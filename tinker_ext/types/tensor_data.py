@@ -106,13 +106,7 @@ class TensorData:
     def constant(
         cls, array: npt.NDArray[Any], dtype: TensorDtype, dims: tuple[int, ...] | None
     ) -> Self:
-        """The quickest way, for the many tensors of a result: nothing is checked.
-
-        Args:
-            array: Read-only values of that dtype and shape.
-            dtype: What the wire calls it.
-            dims: Its shape.
-        """
+        """Take read-only values of that dtype and shape: quick, and nothing is checked."""
         # Written out, without a call that could be avoided: batches have thousands of these.
         tensor = _new(cls)
         _put_array(tensor, array)
@@ -225,6 +219,11 @@ class TensorData:
         return self._shape
 
     @property
+    def full_shape(self) -> tuple[int, ...]:
+        """Dimensions, also of a tensor whose `shape` is None."""
+        return self.array.shape if self._shape is None else self._shape
+
+    @property
     def data(self) -> list[int] | list[float]:
         """The stored values as a flat list of Python numbers."""
         if self._list is not None:
@@ -285,13 +284,10 @@ class TensorData:
         values: list[Any] = (self.to_numpy(pad_value) if self.is_sparse else self.array).tolist()
         return values
 
-    def _full_shape(self) -> tuple[int, ...]:
-        return self.array.shape if self._shape is None else self._shape
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TensorData):
             return NotImplemented
-        same = self.dtype == other.dtype and self._full_shape() == other._full_shape()
+        same = self.dtype == other.dtype and self.full_shape == other.full_shape
         if not same or self.is_sparse != other.is_sparse:
             return False
         return (
@@ -301,7 +297,7 @@ class TensorData:
         )
 
     def __hash__(self) -> int:
-        return hash((self.dtype, self._full_shape(), self.array.size))
+        return hash((self.dtype, self.full_shape, self.array.size))
 
     def __repr__(self) -> str:
         flat = self.array.ravel()
