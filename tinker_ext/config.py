@@ -157,16 +157,15 @@ def fleet_address(value: str | os.PathLike[str] | None) -> str | None:
     Raises:
         ConfigurationError: It is neither text nor a path, or cannot be the name of a folder.
     """
+    form = "fleet must be a folder or a redis:// URL"
     if value is not None and not isinstance(value, str | os.PathLike):
-        raise ConfigurationError(
-            f"fleet must be a folder or a redis:// URL, not {type(value).__name__}."
-        )
+        raise ConfigurationError(f"{form}, not {type(value).__name__}.")
     text = str(value) if value else None
     # Not shown: a URL may contain a password.
     if text is not None and not text.strip():
-        raise ConfigurationError("fleet must be a folder or a redis:// URL, not blanks alone.")
+        raise ConfigurationError(f"{form}, not blanks alone.")
     if text is not None and "\0" in text:
-        raise ConfigurationError("fleet must be a folder or a redis:// URL, without a NUL in it.")
+        raise ConfigurationError(f"{form}, without a NUL in it.")
     return text
 
 
@@ -434,12 +433,11 @@ class Config:
         No secret is among it, nor the base URL, which travels beside it. A field that has its
         default is left out: the other process may have set it.
         """
-        fields = (field for field in attrs.fields(type(self)) if field.name not in _STAY)
-        given = {field.name: (getattr(self, field.name), field.default) for field in fields}
+        given = ((field, getattr(self, field.name)) for field in attrs.fields(type(self)))
         return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, (value, default) in given.items()
-            if value != default
+            field.name: list(value) if isinstance(value, tuple) else value
+            for field, value in given
+            if field.name not in _STAY and value != field.default
         }
 
     @classmethod
@@ -467,12 +465,7 @@ class Config:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        public = {
-            field.name: getattr(self, field.name)
-            for field in attrs.fields(type(self))
-            if field.name not in _SECRETS
-        }
-        return _unpickle, (public,)
+        return _unpickle, (attrs.asdict(self, recurse=False, filter=_is_public),)
 
 
 _NONE_COUNTS = frozenset({"wait_deadline"})
@@ -482,6 +475,9 @@ _SECRETS = frozenset(
 _STAY = _SECRETS | {"base_url", "dialect_file"}
 
 
+def _is_public(field: attrs.Attribute[Any], _: Any) -> bool:
+    return field.name not in _SECRETS
+
+
 def _unpickle(public: dict[str, Any]) -> Config:
-    own = Config.from_env()
-    return attrs.evolve(own, **public)
+    return attrs.evolve(Config.from_env(), **public)

@@ -46,6 +46,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -102,20 +103,16 @@ def is_page(body: object) -> bool:
     return isinstance(body, str) and body.lstrip().startswith("<")
 
 
-def request_parts(request: httpx.Request | RequestParts | None) -> RequestParts | None:
-    """The parts of a request."""
-    if request is None or isinstance(request, RequestParts):
-        return request
-    return RequestParts.of(request.method, str(request.url))
-
-
-def reply_parts(response: httpx.Response | ReplyParts) -> ReplyParts:
-    """The parts of a reply."""
-    if isinstance(response, ReplyParts):
-        return response
-    content = response.content if response.is_closed else b""
-    request = request_parts(request_of(response))
-    return ReplyParts.of(response.status_code, response.headers, content, request)
+def _plain(value: Any) -> Any:
+    """A request or a reply of httpx as its parts; anything else as it is."""
+    httpx = sys.modules.get("httpx")
+    if httpx is not None and isinstance(value, httpx.Request):
+        return RequestParts.of(value.method, str(value.url))
+    if httpx is not None and isinstance(value, httpx.Response):
+        content = value.content if value.is_closed else b""
+        request = _plain(request_of(value))
+        return ReplyParts.of(value.status_code, value.headers, content, request)
+    return value
 
 
 def request_of(response: httpx.Response | ReplyParts) -> httpx.Request | RequestParts | None:
@@ -238,10 +235,8 @@ class TinkerError(Exception):
         return printable(f"{text} Hint: {self.hint}" if self.hint else text)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args, self._public_state())
-
-    def _public_state(self) -> dict[str, Any]:
-        return dict(self.__dict__)
+        state = {name: _plain(value) for name, value in self.__dict__.items()}
+        return _rebuild, (type(self), self.args, state)
 
 
 def _rebuild(cls: type[TinkerError], args: tuple[Any, ...], state: dict[str, Any]) -> TinkerError:
@@ -273,11 +268,6 @@ class APIError(TinkerError):
             return httpx.Request(*self._request)
         return self._request
 
-    def _public_state(self) -> dict[str, Any]:
-        state = super()._public_state()
-        state["_request"] = request_parts(self._request)
-        return state
-
 
 class _ResponseError(APIError):
     """An error that keeps the response it was made from, live or as plain parts."""
@@ -304,11 +294,6 @@ class _ResponseError(APIError):
             status, headers, content, _ = self._response
             return httpx.Response(status, headers=headers, content=content, request=self.request)
         return self._response
-
-    def _public_state(self) -> dict[str, Any]:
-        state = super()._public_state()
-        state["_response"] = reply_parts(self._response)
-        return state
 
 
 class APIResponseValidationError(_ResponseError):

@@ -28,9 +28,9 @@ SKYRL = {"pjwt_auth_enabled": False}
 
 @pytest.fixture(autouse=True)
 def _forget():
-    dialects.forget("http://server.test")
+    dialects._wires.pop("http://server.test", None)
     yield
-    dialects.forget("http://server.test")
+    dialects._wires.pop("http://server.test", None)
 
 
 @pytest.mark.parametrize("era", ["0.4.1", "0.36.0", "both"])

@@ -55,35 +55,28 @@ class HeaderBlock:
             "accept-encoding": ("Accept-Encoding", ACCEPT_ENCODING),
         }
         self._common.update((name.lower(), (name, value)) for name, value in extra)
-        self._for_body = _lines(self._common.values())
-        self._for_get = _lines(
-            pair for name, pair in self._common.items() if name != "content-type"
-        )
         self._key_line: tuple[str | None, str] = (None, "")
         # What was sent and must not be shown: what the user gave for every request, which may be a
         # gateway's credential, and the last keys and tokens.
         self._given = tuple(secret for _, value in extra for secret in _secrets(value))
         self._recent: dict[str, None] = {}
         self._hidden = written_forms(self._given)
-        # The lines of calls that bring headers of their own; few different sets of them occur.
+        # The lines of calls by method and own headers; few different sets of them occur.
         self._blocks: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
+        _lines(self._common.values())  # for its checks
 
     def _block(self, method: str, headers: tuple[tuple[str, str], ...]) -> tuple[str, bool]:
         """The common lines and those of one call; whether it brings a key of its own."""
-        replaced = {name.lower() for name, _ in headers}
-        secret = not replaced.isdisjoint(_SECRET_NAMES)
-        own_key = "x-api-key" in replaced
-        if method == "GET":
-            replaced.add("content-type")
+        own = {name.lower() for name, _ in headers}
+        replaced = own | {"content-type"} if method == "GET" else own
         kept = (pair for name, pair in self._common.items() if name not in replaced)
         block = _lines((*kept, *headers))
-        if secret:
-            for name, value in headers:
-                if name.lower() in _SECRET_NAMES:
-                    self._remember(value)
-        elif len(self._blocks) < _MOST_BLOCKS:
+        secrets = [value for name, value in headers if name.lower() in _SECRET_NAMES]
+        for value in secrets:
+            self._remember(value)
+        if not secrets and len(self._blocks) < _MOST_BLOCKS:
             self._blocks[method, headers] = block
-        return block, own_key
+        return block, "x-api-key" in own
 
     @property
     def has_key(self) -> bool:
@@ -107,14 +100,9 @@ class HeaderBlock:
 
     def build(self, call: Call, earlier: int) -> Concealed:
         """Return all lines but Host and Content-Length, each ending in CRLF."""
-        own_key = False
-        if call.headers:
-            known = self._blocks.get((call.method, call.headers))
-            if known is None:
-                known, own_key = self._block(call.method, call.headers)
-            block = known
-        else:
-            block = self._for_get if call.method == "GET" else self._for_body
+        block, own_key = self._blocks.get((call.method, call.headers)), False
+        if block is None:
+            block, own_key = self._block(call.method, call.headers)
         block += call.numbers
         if call.idempotency_key is not None:
             block += f"X-Idempotency-Key: {call.idempotency_key}\r\n"
@@ -158,18 +146,10 @@ def _lines(pairs: Iterable[tuple[str, str]]) -> str:
 
 @attrs.frozen
 class WrittenForms:
-    """How a reply may write secrets, as text and as bytes.
+    """How a reply may write secrets, as text and as bytes: all forms, and those without a `\\`."""
 
-    Attributes:
-        plain: Forms without a backslash.
-        escaped: The others.
-        marks: How they go on from their first backslash, usually with a `u00`: a reply in which
-            none of these occurs has no escaped form in it.
-    """
-
+    every: tuple[tuple[str, bytes], ...] = attrs.field(repr=False)
     plain: tuple[tuple[str, bytes], ...] = attrs.field(repr=False)
-    escaped: tuple[tuple[str, bytes], ...] = attrs.field(repr=False)
-    marks: tuple[tuple[str, bytes], ...] = attrs.field(repr=False)
 
 
 def written_forms(secrets: Iterable[str]) -> WrittenForms:
@@ -195,14 +175,8 @@ def written_forms(secrets: Iterable[str]) -> WrittenForms:
             page.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
         ):
             forms[Concealed(form)] = form.encode("latin-1")
-    escaped = tuple(pair for pair in forms.items() if b"\\" in pair[1])
-    # Four letters: shorter ones are found by chance, and take longer to look for.
-    marks = {form[(at := form.index("\\")) : at + 4] for form, _ in escaped}
-    return WrittenForms(
-        tuple(pair for pair in forms.items() if b"\\" not in pair[1]),
-        escaped,
-        tuple((mark, mark.encode("latin-1")) for mark in marks),
-    )
+    every = tuple(forms.items())
+    return WrittenForms(every, tuple(pair for pair in every if b"\\" not in pair[1]))
 
 
 def blank(forms: WrittenForms, raw: RawReply) -> RawReply:
@@ -210,23 +184,15 @@ def blank(forms: WrittenForms, raw: RawReply) -> RawReply:
 
     Some servers and proxies quote what they were sent in an error or a header, and errors are
     logged and pickled.
-
-    Args:
-        forms: What must not be shown, from `written_forms`.
-        raw: Status, headers and body of the reply.
     """
     status, fields, content = raw
     # A result of many megabytes is not an echo of its request.
     place = content if status >= 400 else content[:_SEARCHED_BYTES]
     values = "\n".join(fields.values())
-    wanted = forms.plain
     # To look for one character costs next to nothing, and most replies escape nothing. By `find`:
     # to `in`, bytes first try whether they are a number, which takes longer than to look.
-    if place.find(b"\\") >= 0 or "\\" in values:
-        for mark, coded in forms.marks:
-            if place.find(coded) >= 0 or mark in values:
-                wanted = forms.plain + forms.escaped
-                break
+    escapes = place.find(b"\\") >= 0 or "\\" in values
+    wanted = forms.every if escapes else forms.plain
     for form, coded in wanted:
         if place.find(coded) >= 0 or form in values:
             content = content.replace(coded, b"***")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import zlib
-from typing import Any, Protocol
+from typing import Any
 
 FLOOR = 24 * 1024 * 1024
 RATIO = 48
@@ -33,49 +33,45 @@ class CorruptError(Exception):
     """The data is not what its Content-Encoding says."""
 
 
-class Inflater(Protocol):
+class Inflater:
     """Takes packed pieces, gives unpacked ones."""
 
-    def feed(self, data: bytes) -> list[bytes]:
-        """Unpack what arrived, into pieces of at most a few megabytes."""
-        ...
-
-    def finish(self) -> None:
-        """Raise CorruptError when the stream is not complete."""
-        ...
-
-
-class _Allowance:
-    """How many unpacked bytes the packed bytes seen so far entitle to."""
+    _stream: Any
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._packed = 0
-        self._unpacked = 0
+        self._packed = self._unpacked = 0
 
-    def arrived(self, count: int) -> None:
-        self._packed += count
+    def feed(self, data: bytes) -> list[bytes]:
+        """Unpack what arrived, into pieces of at most a few megabytes."""
+        raise NotImplementedError
 
-    def left(self) -> int:
+    def finish(self) -> None:
+        """Raise CorruptError when the stream is not complete."""
+        if not self._stream.eof:
+            raise CorruptError("the compressed stream is cut short")
+
+    def _left(self) -> int:
+        """How many more unpacked bytes the packed bytes seen so far entitle to."""
         return min(self._limit, max(FLOOR, self._packed * RATIO)) - self._unpacked
 
-    def spend(self, count: int) -> None:
+    def _spend(self, count: int) -> None:
         self._unpacked += count
-        if self.left() < 0:
+        if self._left() < 0:
             raise TooLargeError
 
 
-class _Zlib:
+class _Zlib(Inflater):
     """gzip (also of several members) and deflate (with or without the zlib header)."""
 
     def __init__(self, coding: str, limit: int) -> None:
+        super().__init__(limit)
         self._gzip = coding == "gzip"
         self._stream = zlib.decompressobj(31 if self._gzip else 15)
-        self._allowance = _Allowance(limit)
         self._first = not self._gzip
 
     def feed(self, data: bytes) -> list[bytes]:
-        self._allowance.arrived(len(data))
+        self._packed += len(data)
         pieces: list[bytes] = []
         more = True
         while data or more:
@@ -84,7 +80,7 @@ class _Zlib:
                     raise CorruptError("bytes after the end of the compressed stream")
                 self._stream = zlib.decompressobj(31)
             out = self._unpack(data)
-            self._allowance.spend(len(out))
+            self._spend(len(out))
             pieces.append(out)
             data = self._stream.unconsumed_tail or self._stream.unused_data
             # A full piece may have left output inside zlib although all input is consumed.
@@ -92,42 +88,34 @@ class _Zlib:
         return pieces
 
     def _unpack(self, data: bytes) -> bytes:
-        room = min(_PIECE, self._allowance.left() + 1)
+        first, self._first = self._first, False
         try:
-            out = self._stream.decompress(data, room)
+            out: bytes = self._stream.decompress(data, min(_PIECE, self._left() + 1))
+            return out
         except zlib.error as error:
-            if not self._first:
+            if not first:
                 raise CorruptError(str(error)) from None
-            # Some servers send raw deflate under the name `deflate`.
-            self._stream = zlib.decompressobj(-15)
-            try:
-                out = self._stream.decompress(data, room)
-            except zlib.error as again:
-                raise CorruptError(str(again)) from None
-        self._first = False
-        return out
-
-    def finish(self) -> None:
-        if not self._stream.eof:
-            raise CorruptError("the compressed stream is cut short")
+        # Some servers send raw deflate under the name `deflate`.
+        self._stream = zlib.decompressobj(-15)
+        return self._unpack(data)
 
 
-class _Zstd:
+class _Zstd(Inflater):
     """zstd (also of several frames, RFC 8878 §3), fed in slices too short to unpack to much."""
 
     def __init__(self, limit: int) -> None:
         import zstandard
 
+        super().__init__(limit)
         self._error = zstandard.ZstdError
         self._open = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj
-        self._stream: Any = self._open()
-        self._allowance = _Allowance(limit)
+        self._stream = self._open()
 
     def feed(self, data: bytes) -> list[bytes]:
         pieces: list[bytes] = []
         for start in range(0, len(data), _ZSTD_SLICE):
             piece = data[start : start + _ZSTD_SLICE]
-            self._allowance.arrived(len(piece))
+            self._packed += len(piece)
             while piece:
                 if self._stream.eof:
                     self._stream = self._open()
@@ -135,14 +123,10 @@ class _Zstd:
                     out = self._stream.decompress(piece)
                 except self._error as error:
                     raise CorruptError(str(error)) from None
-                self._allowance.spend(len(out))
+                self._spend(len(out))
                 pieces.append(out)
                 piece = self._stream.unused_data if self._stream.eof else b""
         return pieces
-
-    def finish(self) -> None:
-        if not self._stream.eof:
-            raise CorruptError("the compressed stream is cut short")
 
 
 def inflater_for(coding: str, limit: int) -> Inflater | None:

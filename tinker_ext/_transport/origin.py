@@ -20,8 +20,6 @@ _PLAIN_TARGET = re.compile(r"[\x21\x24-\x3b\x3d\x3f-\x5a\x5f\x61-\x7a\x7e]*")
 _SAFE = "%/:?[]@!$&'()*+,;=~-._"
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-_MOST_CHECKED_NAMES = 256
-_CHECKED_NAMES: set[str] = set()
 
 
 @attrs.frozen
@@ -64,16 +62,14 @@ def split_base_url(url: str) -> tuple[Origin, str]:
         raise ConfigurationError("the base URL is not a URL") from None
     scheme = parts.scheme.lower()
     if scheme not in _PORTS:
-        rule = "the base URL must start with http:// or https://"
+        given, rest = url.strip()[:200], ""
         if "://" in url:
-            raise ConfigurationError(f"{rule}, not {scheme}://")
-        # Text with an @ stays out of the message: it may hold a password.
-        given = url.strip()[:200]
-        if difflib.get_close_matches(given.partition(":")[0].lower(), ["embedded"]):
-            raise ConfigurationError(f"{rule}, or be 'embedded'")
-        raise ConfigurationError(
-            rule if "@" in url else f"{rule}: did you mean http://{given} or https://{given}?"
-        )
+            rest = f", not {scheme}://"
+        elif difflib.get_close_matches(given.partition(":")[0].lower(), ["embedded"]):
+            rest = ", or be 'embedded'"
+        elif "@" not in url:  # else it stays out of the message: it may hold a password
+            rest = f": did you mean http://{given} or https://{given}?"
+        raise ConfigurationError(f"the base URL must start with http:// or https://{rest}")
     if port == 0:
         raise ConfigurationError("the base URL has port 0, on which no server can be reached")
     if "@" in parts.netloc:
@@ -98,17 +94,19 @@ def encode_target(path: str) -> str:
     return path if _PLAIN_TARGET.fullmatch(path) else quote(path, safe=_SAFE)
 
 
+@functools.lru_cache(maxsize=256)
+def _is_header_name(name: str) -> bool:
+    return _HEADER_NAME.fullmatch(name) is not None
+
+
 def encode_header(name: str, value: str) -> str:
     r"""Return `name: value\r\n`.
 
     Raises:
         ConfigurationError: A character that would end the header; the value is not shown.
     """
-    if name not in _CHECKED_NAMES:
-        if not _HEADER_NAME.fullmatch(name):
-            raise ConfigurationError(f"{name!r} is not a header name")
-        if len(_CHECKED_NAMES) < _MOST_CHECKED_NAMES:
-            _CHECKED_NAMES.add(name)
+    if not _is_header_name(name):
+        raise ConfigurationError(f"{name!r} is not a header name")
     # Printable ASCII is the usual case, and asking for it is much faster than the pattern.
     if not (value.isascii() and value.isprintable()) and not _HEADER_VALUE.fullmatch(value):
         raise ConfigurationError(f"the value of header {name} has a forbidden character")

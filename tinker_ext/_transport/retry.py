@@ -19,8 +19,6 @@ from typing import Any, Protocol
 
 import attrs
 import tenacity
-from tenacity.stop import stop_base
-from tenacity.wait import wait_base
 
 import tinker_ext._statuses as statuses
 from tinker_ext._transport.limits import RetryTokens
@@ -87,15 +85,13 @@ class Rule:
 
     Attributes:
         statuses: Statuses below 500 that are tried again.
-        server_errors: Whether every status of 500 and above is.
-        lost: Whether a failure that may have reached the server is.
+        repeats: Whether what may have taken effect is: a status of 500 and above, a lost answer.
         answers: Statuses outside 2xx that are a normal answer.
         never: Nothing is tried again, whatever the server says.
     """
 
     statuses: frozenset[int] = frozenset()
-    server_errors: bool = True
-    lost: bool = True
+    repeats: bool = True
     answers: frozenset[int] = frozenset()
     never: bool = False
 
@@ -104,11 +100,11 @@ RULES: Mapping[RetryRule, Rule] = {
     RetryRule.READ: Rule(frozenset({402, 408, 409, 429})),
     RetryRule.DEDUPE: Rule(frozenset({402, 408, 409, 429})),
     # 402 and 429 are refusals, so the work was not begun; a 5xx or 408 may come after the effect.
-    RetryRule.UNSAFE: Rule(statuses.REFUSED_FOR_NOW, server_errors=False, lost=False),
+    RetryRule.UNSAFE: Rule(statuses.REFUSED_FOR_NOW, repeats=False),
     RetryRule.FINAL409: Rule(frozenset({402, 408, 429})),
     # A 409 to a poll that stays is the server's answer: it refused what the poll asks about.
     RetryRule.POLL: Rule(frozenset({402, 409, 429}), answers=frozenset({408})),
-    RetryRule.ONCE: Rule(server_errors=False, lost=False, never=True),
+    RetryRule.ONCE: Rule(repeats=False, never=True),
 }
 
 
@@ -196,13 +192,12 @@ def verdict(
     """
     row = RULES[rule]
     if status is None:
-        if row.never or not isinstance(error, APIConnectionError | TimeoutError | OSError):
-            return Fail("final")
-        if isinstance(error, RedirectRefusedError):
+        passing = isinstance(error, APIConnectionError | TimeoutError | OSError)
+        if row.never or not passing or isinstance(error, RedirectRefusedError):
             return Fail("final")
         if isinstance(error, UnreadableReplyError) and attempt >= UNREADABLE_ATTEMPTS:
             return Fail("final")
-        if not row.lost and sent is not False:
+        if not row.repeats and sent is not False:
             return Fail("unsafe")
         return back_off(attempt, jitter, timing, unhealthy=True)
     if status in statuses.ACCEPTED or status in row.answers:
@@ -212,14 +207,11 @@ def verdict(
     wish = headers.get("x-should-retry")
     if wish == "false":
         return Fail("forbidden")
-    # Where a repeat would have its effect twice, a server may forbid one and never allow it.
-    if wish != "true" or not row.lost:
-        if status in statuses.FAILED:
-            if not row.server_errors:
-                return Fail("unsafe")
-        elif status not in row.statuses:
-            return Fail("unsafe" if status in statuses.MAY_HAVE_ACTED else "final")
     unhealthy = status in statuses.FAILED
+    allowed = row.repeats if unhealthy else status in row.statuses
+    # Where a repeat would have its effect twice, a server may forbid one and never allow it.
+    if not allowed and (wish != "true" or not row.repeats):
+        return Fail("unsafe" if status in statuses.MAY_HAVE_ACTED else "final")
     named = server_delay(headers, now, timing.server_cap)
     if named is not None:
         delay = min(named[0] * (1.0 + NAMED_SPREAD * jitter), timing.server_cap)
@@ -417,9 +409,8 @@ class Attempts:
         if reply is not None and reply.status == statuses.CONFLICT:
             # An answer of a server that is well: a loss after it is the first in a row.
             self._failures = 0
-            self._conflicts += 1
-            failures = self._conflicts
-            if self._conflicts >= CONFLICTS:
+            failures = self._conflicts = self._conflicts + 1
+            if failures >= CONFLICTS:
                 return Fail("final")
         return verdict(
             self.rule,
@@ -443,17 +434,13 @@ class Attempts:
 
     def take(self, reply: Reply | None, error: Exception | None) -> Awaitable[Verdict]:
         """Note what an attempt came to; gives the judgement on it, which becomes `verdict`."""
-        if self.count:
-            self.in_doubt = self.in_doubt or self._may_have_acted()
+        if self.reply is not None:  # that of the attempt before this one
+            self.in_doubt = self.in_doubt or self.reply.status in statuses.MAY_HAVE_ACTED
+        elif self.error is not None:
+            self.in_doubt = self.in_doubt or may_have_acted(self.error)
         self.count += 1
         self.reply, self.error = reply, error
         return self.judge(reply, error)
-
-    def _may_have_acted(self) -> bool:
-        """Whether the attempt before this one may have done the work."""
-        if self.reply is not None:
-            return self.reply.status in statuses.MAY_HAVE_ACTED
-        return self.error is not None and may_have_acted(self.error)
 
     @property
     def end(self) -> float:
@@ -478,13 +465,10 @@ class Attempts:
 
     def told_to_wait(self) -> str:
         """What the server said when it asked for more time than is left; empty if it did not."""
-        if (
-            self.reply is None
-            or not isinstance(self.verdict, Retry)
-            or self.verdict.source == "pending"
-        ):
+        reply, last = self.reply, self.verdict
+        if reply is None or not isinstance(last, Retry) or last.source == "pending":
             return ""
-        return error_for_status(self.reply.status, self.reply.content, self.reply.headers).message
+        return error_for_status(reply.status, reply.content, reply.headers).message
 
     def exhausted(self) -> bool:
         """Whether it was sent as often as allowed, or 402 was waited out for long enough."""
@@ -501,43 +485,18 @@ class Attempts:
         return now >= self._billed_until
 
 
-class retry_if_passing(tenacity.retry_base):
-    """Goes on as long as the verdict on the last attempt says so."""
-
-    def __call__(self, state: tenacity.RetryCallState) -> bool:
-        """Look at the attempts that the loop carries."""
-        return isinstance(_attempts(state).verdict, Retry)
-
-
-class stop_at_limits(stop_base):
-    """Stops at the deadline, at the most attempts, and when a bill stays unpaid for too long."""
-
-    def __call__(self, state: tenacity.RetryCallState) -> bool:
-        """Look at the attempts that the loop carries."""
-        attempts = _attempts(state)
-        return attempts.exhausted() or attempts.delay() is None
-
-
-class wait_as_judged(wait_base):
-    """Waits as long as the verdict says: the server's delay, or jittered exponential back-off."""
-
-    def __call__(self, state: tenacity.RetryCallState) -> float:
-        """Look at the attempts that the loop carries."""
-        return _attempts(state).delay() or 0.0
-
-
-def _attempts(state: tenacity.RetryCallState) -> Judged:
+def _carried(state: tenacity.RetryCallState) -> Any:
     assert state.outcome is not None
-    attempts: Judged = state.outcome.result()
-    return attempts
+    return state.outcome.result()
 
 
 _POLICY: Any = {
-    "retry": retry_if_passing(),
-    "stop": stop_at_limits(),
-    "wait": wait_as_judged(),
-    "retry_error_callback": _attempts,
+    "retry": lambda state: isinstance(_carried(state).verdict, Retry),
+    "stop": lambda state: _carried(state).exhausted() or _carried(state).delay() is None,
+    "wait": lambda state: _carried(state).delay() or 0.0,
+    "retry_error_callback": _carried,
 }
+"""What the loop does is what the attempts that it carries say."""
 
 
 def run_blocking(judged: Judged, step: Callable[[], None]) -> None:

@@ -68,9 +68,8 @@ def read_config(reply: Mapping[str, Any]) -> ClientConfigResponse:
     values: dict[str, Any] = {}
     for field in _FLAGS:
         value: Any = reply.get(field.name)
-        if type(value) is not type(field.default) or (type(value) is int and value <= 0):
-            continue
-        values[field.name] = value
+        if type(value) is type(field.default) and (type(value) is not int or value > 0):
+            values[field.name] = value
     return ClientConfigResponse(**values)
 
 
@@ -103,10 +102,6 @@ class Dialect:
         chosen_by: Who chose the wire: `argument`, `environment`, `file`, `probe` or `found`.
         seq_by: Who says what `seq` says: `configured`, `declared`, `file`, `hosted`, `found`,
             `assumed`.
-        pipelined: Training requests may be sent ahead of the answer to the previous one.
-        resends: A training request whose answer was lost may be sent again.
-        repeats_answers: A repeated training request is answered like the first.
-        one_by_one: A training call waits for the result of the call before it.
     """
 
     base_url: str
@@ -120,30 +115,27 @@ class Dialect:
     chosen_by: str = "probe"
     seq_by: str = "assumed"
 
-    # What follows from the above; computed once, since every training call asks.
-    pipelined: bool = attrs.field(init=False)
-    resends: bool = attrs.field(init=False)
-    repeats_answers: bool = attrs.field(init=False)
-    one_by_one: bool = attrs.field(init=False)
-
-    @pipelined.default
-    def _is_pipelined(self) -> bool:
+    @property
+    def pipelined(self) -> bool:
+        """Training requests may be sent ahead of the answer to the previous one."""
         return self.seq is Seq.ORDER or (self.seq is Seq.UNKNOWN and self.sorts)
 
-    @resends.default
-    def _does_resend(self) -> bool:
+    @property
+    def resends(self) -> bool:
+        """A training request whose answer was lost may be sent again."""
         return self.seq not in (Seq.IGNORE, Seq.UNKNOWN)
 
-    @repeats_answers.default
-    def _does_repeat_answers(self) -> bool:
+    @property
+    def repeats_answers(self) -> bool:
+        """A repeated training request is answered like the first."""
         return self.seq in (Seq.ORDER, Seq.DEDUPE)
 
-    @one_by_one.default
-    def _is_one_by_one(self) -> bool:
+    @property
+    def one_by_one(self) -> bool:
+        """A training call waits for the result of the call before it."""
         # Among the servers without client/config is an engine (skyrl-tx 0.3.0) that lets a queued
         # optim_step overtake the forward_backward before it; steps are lost there without a word.
-        unsorted = self.seq in (Seq.IGNORE, Seq.UNKNOWN)
-        return unsorted and "get_client_config" in self.lacks
+        return not self.resends and "get_client_config" in self.lacks
 
     def require(self, ability: Ability) -> None:
         """Refuse what the server cannot do, before anything is sent.
@@ -226,11 +218,6 @@ _wires: dict[str, Wire] = {}
 """Wires that earlier clients of this process found out, per server."""
 
 
-def forget(base_url: str) -> None:
-    """Forget the wire that was found out for a server, for example after it was upgraded."""
-    _wires.pop(base_url, None)
-
-
 def has_protobuf() -> bool:
     """Whether the protobuf runtime is installed; does not import it."""
     try:
@@ -275,14 +262,16 @@ def choose(
     asked, chosen_by = argument, "argument"
     if asked in (None, "auto"):
         asked, chosen_by = environment, "environment"
-    if asked in (None, "", "auto"):
-        wire, chosen_by = (Wire.PROTO if modern and protobuf else Wire.JSON), "probe"
-        for known, source in ((file.wire, "file"), (_wires.get(base_url), "found")):
-            if known is not None and (protobuf or known is Wire.JSON):
-                wire, chosen_by = known, source
-                break
-    else:
+    if asked not in (None, "", "auto"):
         wire = _wire(asked, chosen_by, protobuf)
+    else:
+        guess = Wire.PROTO if modern else Wire.JSON
+        known = ((file.wire, "file"), (_wires.get(base_url), "found"), (guess, "probe"))
+        # Without the runtime the last one, a guess, gives way.
+        wire, chosen_by = next(
+            ((each, source) for each, source in known if each and (protobuf or each is Wire.JSON)),
+            (Wire.JSON, "probe"),
+        )
     rule, seq_by = _seq(base_url, reply, seq, file)
     sorts = (reply or {}).get("parallel_fwdbwd_chunks") is True
     return Dialect(
@@ -318,17 +307,10 @@ def _seq(
     base_url: str, reply: Mapping[str, Any] | None, asked: str | None, file: DialectFile
 ) -> tuple[Seq, str]:
     if asked:
-        if asked not in _SEQ_NAMES:
-            raise ConfigurationError(
-                f"unknown seq rule {asked!r}; use one of {', '.join(sorted(_SEQ_NAMES))}"
-            )
         return _SEQ_NAMES[asked], "configured"
-    declared = (reply or {}).get("seq_ids")
-    known: list[tuple[Seq, str]] = []
-    if isinstance(declared, str) and declared in _SEQ_NAMES:
-        known.append((_SEQ_NAMES[declared], "declared"))
-    if file.seq is not None:
-        known.append((file.seq, "file"))
+    declared = _SEQ_NAMES.get(str((reply or {}).get("seq_ids")))
+    told = ((declared, "declared"), (file.seq, "file"))
+    known = [(each, source) for each, source in told if each is not None]
     if known:
         # Either may be out of date. The one under which nothing is sent again trains nothing twice.
         return min(known, key=lambda each: each[0] is not Seq.IGNORE)

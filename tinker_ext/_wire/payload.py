@@ -43,19 +43,17 @@ class Body:
         size = 0
         for part in self._parts:
             length = _length(part)
-            if length >= BLOCK_BYTES:
-                if block:
-                    yield b"".join(block)
-                    block, size = [], 0
+            large = length >= BLOCK_BYTES
+            if not large:
+                block.append(part)
+                size += length
+            if block and (large or size >= BLOCK_BYTES):
+                yield b"".join(block)
+                block, size = [], 0
+            if large:
                 view = memoryview(part).cast("B")
                 for start in range(0, length, BLOCK_BYTES):
                     yield view[start : start + BLOCK_BYTES]
-                continue
-            block.append(part)
-            size += length
-            if size >= BLOCK_BYTES:
-                yield b"".join(block)
-                block, size = [], 0
         if block:
             yield b"".join(block)
 
@@ -100,7 +98,7 @@ class Payload:
 
     def content(self, seq_id: int) -> bytes | Body:
         """The complete body, ready to leave."""
-        parts = self.seal(self.parts() if callable(self.parts) else self.parts, seq_id)
+        parts = self.seal(self._written(), seq_id)
         if len(parts) == 1 and isinstance(parts[0], bytes):
             return parts[0]
         return b"".join(parts) if self.size < BLOCK_BYTES else Body(parts)
@@ -131,8 +129,6 @@ def seal_proto_zstd(parts: Sequence[Part], seq_id: int) -> Sequence[Part]:
 
 def varint(number: int) -> bytes:
     """A non-negative number as protobuf writes it."""
-    if number < 0x80:
-        return bytes((number,))
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -12,6 +12,7 @@ from tinker_api.models import ClientConfigResponse
 
 from tinker_ext._wire import dialect as dialects
 from tinker_ext._wire.dialect import Ability, DialectFile, Seq, Wire, choose, read_config
+from tinker_ext.config import Config
 from tinker_ext.errors import ConfigurationError, FeatureMissingError
 
 HOSTED = "https://tinker.thinkingmachines.dev/services/tinker-prod"
@@ -54,9 +55,11 @@ def test_argument_wins_over_environment_wins_over_probe():
     assert choose("http://x", FULL, argument="auto", environment="json").wire is Wire.JSON
     assert choose("http://x", FULL, protobuf=False).wire is Wire.JSON
     assert choose("http://x", None, seq="dedupe").seq is Seq.DEDUPE
-    for wrong in ({"argument": "xml"}, {"environment": "xml"}, {"seq": "maybe"}):
+    for wrong in ({"argument": "xml"}, {"environment": "xml"}):
         with pytest.raises(ConfigurationError):
             choose("http://x", FULL, **wrong)
+    with pytest.raises(ConfigurationError, match="seq must be one of auto, order"):
+        Config(seq="maybe")
     with pytest.raises(ConfigurationError, match=r"tinker-ext\[proto\]"):
         choose("http://x", FULL, argument="proto", protobuf=False)
 
@@ -71,7 +74,7 @@ def test_what_was_found_out_is_remembered_as_far_as_that_is_safe():
         assert choose("http://b", FULL).wire is Wire.PROTO
         assert choose("http://a", FULL, argument="proto").wire is Wire.PROTO
     finally:
-        dialects.forget("http://a")
+        dialects._wires.pop("http://a", None)
     assert choose("http://a", FULL).wire is Wire.PROTO
 
 
