@@ -146,9 +146,7 @@ def _places(name: TokenizerName, env: Mapping[str, str]) -> Iterable[Path]:
     if name.revision:
         yield snapshots / name.revision / FILE
     elif snapshots.is_dir():
-        newest_first = sorted(
-            snapshots.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True
-        )
+        newest_first = sorted(snapshots.iterdir(), key=os.path.getmtime, reverse=True)
         yield from (snapshot / FILE for snapshot in newest_first)
 
 
@@ -170,17 +168,13 @@ def fetch(name: TokenizerName, env: Mapping[str, str] | None = None) -> Path:
         except Exception as error:
             # The hub library raises many unrelated classes; all mean that the file is not here.
             reason = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+    version = f" at revision {name.revision}" if name.revision else ""
+    own_code = ". It comes with code of its own: load it with use_transformers=True"
     raise TokenizerError(
         f"the tokenizer {name.id!r} is not on this machine and was not fetched ({reason}). "
-        f"Fetch {FILE} of {name.id}"
-        + (f" at revision {name.revision}" if name.revision else "")
-        + f" where there is a network, and put it at $TINKER_EXT_TOKENIZERS/{name.id}/{FILE}, "
-        "or pass its path to tinker_ext.tokenizers.load()"
-        + (
-            ". It comes with code of its own: load it with use_transformers=True"
-            if name.own_code
-            else ""
-        )
+        f"Fetch {FILE} of {name.id}{version} where there is a network, and put it at "
+        f"$TINKER_EXT_TOKENIZERS/{name.id}/{FILE}, or pass its path to "
+        f"tinker_ext.tokenizers.load(){own_code if name.own_code else ''}"
     )
 
 

@@ -55,31 +55,21 @@ async def send_foreign(
     timeout: float,
     max_reply_bytes: int,
 ) -> RawReply:
-    """Send one request over a transport that is not ours.
-
-    Raises:
-        ConnectError: Nothing was sent.
-        ConnectionLostError: No answer began.
-        MalformedReplyError: The answer cannot be read.
-        ReplyTooLargeError: The answer is too large, also after unpacking.
-        ExchangeTimeoutError: Not finished in time.
-    """
+    """Send one request over a transport that is not ours; fails as `Pool.send` does."""
     request = _request(call, _parsed(url), headers, timeout)
     response: httpx.Response | None = None
     try:
         async with asyncio.timeout(timeout):
             response = await transport.handle_async_request(request)
             body = await _read(response, max_reply_bytes, head_only=call.method == "HEAD")
-    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout) as error:
-        if isinstance(error, TinkerError):
-            raise
+    except TinkerError:
+        raise
+    except (TimeoutError, httpx.ReadTimeout, httpx.WriteTimeout):
         raise ExchangeTimeoutError(
             f"no complete reply within {timeout:.3g} s", sent=None if response is None else True
         ) from None
     except (httpx.ConnectTimeout, httpx.PoolTimeout):
         raise ExchangeTimeoutError(f"no connection within {timeout:.3g} s", sent=False) from None
-    except TinkerError:
-        raise
     except (httpx.ConnectError, httpx.ProxyError, httpx.UnsupportedProtocol) as error:
         raise ConnectError(f"cannot connect: {error}") from error
     except Exception as error:
@@ -91,11 +81,7 @@ async def send_foreign(
     finally:
         if response is not None:
             await response.aclose()
-    names: dict[str, str] = {}
-    for name, value in response.headers.multi_items():
-        key = name.lower()
-        names[key] = f"{names[key]}, {value}" if key in names else value
-    return response.status_code, names, body
+    return response.status_code, dict(response.headers.items()), body
 
 
 def _request(call: Call, url: httpx.URL, headers: str, timeout: float) -> httpx.Request:

@@ -82,6 +82,9 @@ def is_config(reply: Mapping[str, Any]) -> bool:
     return any(field.name in reply for field in _FLAGS)
 
 
+# Kept here, since every training call asks and a member of an enum takes long to find.
+_MAY_TRAIN_TWICE: Final = (Seq.IGNORE, Seq.UNKNOWN)
+_ANSWER_AGAIN: Final = (Seq.ORDER, Seq.DEDUPE)
 # Names of the embedded server's profiles for what Seq describes.
 _SEQ_NAMES: Final = {**{seq.value: seq for seq in Seq}, "gap": Seq.ORDER}
 
@@ -123,12 +126,12 @@ class Dialect:
     @property
     def resends(self) -> bool:
         """A training request whose answer was lost may be sent again."""
-        return self.seq not in (Seq.IGNORE, Seq.UNKNOWN)
+        return self.seq not in _MAY_TRAIN_TWICE
 
     @property
     def repeats_answers(self) -> bool:
         """A repeated training request is answered like the first."""
-        return self.seq in (Seq.ORDER, Seq.DEDUPE)
+        return self.seq in _ANSWER_AGAIN
 
     @property
     def one_by_one(self) -> bool:

@@ -36,6 +36,7 @@ from tinker_ext.types.sampling import (
 )
 from tinker_ext.types.tensor_data import TensorData
 
+_HEADERS = (("Content-Type", "application/json"),)
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY
 _NUMBERS = (int, float)
 _NUMBER_BYTES = 9
@@ -43,7 +44,7 @@ _NUMBER_BYTES = 9
 _FLOAT32 = float(np.finfo(np.float32).max)
 
 
-def dumps(body: Any) -> bytes:
+def dumps(body: Any, name: str = "The request") -> bytes:
     """Compact JSON; numpy arrays are written as they are.
 
     NaN and infinity become null without a word, and looking for them here would make every sample
@@ -56,24 +57,16 @@ def dumps(body: Any) -> bytes:
     try:
         return orjson.dumps(body, option=_NUMPY)
     except TypeError as error:
-        raise InvalidInputError(f"The request cannot be written as JSON: {error}.") from None
+        raise InvalidInputError(f"{name} cannot be written as JSON: {error}.") from None
 
 
 def check_json(name: str, value: Any) -> None:
-    """Refuse a value of the user's that JSON cannot carry as it is.
-
-    Args:
-        name: How to call it in an error.
-        value: Anything; small, since it is written to be looked at.
+    """Refuse a value of the user's that JSON cannot carry as it is; it is written to be looked at.
 
     Raises:
         InvalidInputError: It holds NaN, infinity, or an object without JSON form.
     """
-    try:
-        text = orjson.dumps(value, option=_NUMPY)
-    except TypeError as error:
-        raise InvalidInputError(f"{name} cannot be written as JSON: {error}.") from None
-    place = _not_finite(value, name) if b"null" in text else None
+    place = _not_finite(value, name) if b"null" in dumps(value, name) else None
     if place is not None:
         raise InvalidInputError(f"{place}, which JSON cannot carry.")
 
@@ -111,8 +104,8 @@ def encode_forward(
     }
     if loss_fn_config is not None:
         inputs["loss_fn_config"] = dict(loss_fn_config)
-    key = "forward_input" if forward_only else "forward_backward_input"
-    tree = {key: inputs, "model_id": model_id}
+    operation = "forward" if forward_only else "forward_backward"
+    tree = {f"{operation}_input": inputs, "model_id": model_id}
     parts: Sequence[Part] | Callable[[], Sequence[Part]]
     if later:
         size = sum(map(_numbers, data)) * _NUMBER_BYTES
@@ -120,15 +113,7 @@ def encode_forward(
     else:
         body = dumps(tree)
         parts, size, work = (body,), len(body), 0
-    return Payload(
-        operation="forward" if forward_only else "forward_backward",
-        parts=parts,
-        seal=seal_json,
-        size=size,
-        headers=(("Content-Type", "application/json"),),
-        wire=Wire.JSON,
-        work=work,
-    )
+    return Payload(operation, parts, seal_json, size, _HEADERS, Wire.JSON, work)
 
 
 def _numbers(datum: Datum) -> int:
@@ -169,10 +154,8 @@ def tensor_json(tensor: TensorData) -> dict[str, Any]:
 def model_input_json(value: ModelInput, sized_images: bool | None = None) -> dict[str, Any]:
     """The JSON form of a model input.
 
-    Args:
-        value: The input.
-        sized_images: Whether the server wants images with their size (first era) or without
-            (second era); None sends what the user set.
+    Servers of the first era want `sized_images`, those of the second none; None sends what the
+    user set.
     """
     return {"chunks": [_chunk(chunk, sized_images) for chunk in value.chunks]}
 
@@ -318,9 +301,8 @@ def _image_numbers(chunk: ImageChunk | ImageAssetPointerChunk, sized: bool) -> d
         return {} if tokens is None else {"expected_tokens": tokens}
     height, width = chunk.height, chunk.width
     if (height is None or width is None) and isinstance(chunk, ImageChunk):
-        found = pixel_size(chunk.data)
-        if found is not None:
-            height, width = height or found[0], width or found[1]
+        found = pixel_size(chunk.data) or (height, width)
+        height, width = height or found[0], width or found[1]
     fields = {"height": height, "width": width, "tokens": tokens}
     missing = [name for name, value in fields.items() if value is None]
     if missing:
@@ -360,12 +342,10 @@ def decode_forward(body: Any) -> ForwardBackwardOutput:
         for output in _list(body["loss_fn_outputs"])
     ]
     metrics = body.get("metrics")
-    if metrics is None:
-        metrics = {}
     return ForwardBackwardOutput(
         loss_fn_output_type=text(body["loss_fn_output_type"]),
         loss_fn_outputs=outputs,
-        metrics={str(name): _number(value) for name, value in metrics.items()},
+        metrics={str(n): _number(v) for n, v in ({} if metrics is None else metrics).items()},
     )
 
 

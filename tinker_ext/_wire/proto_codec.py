@@ -38,7 +38,6 @@ _F4, _I4, _I8 = np.dtype("<f4"), np.dtype("<i4"), np.dtype("<i8")
 
 _FLOAT32: Final = pb.DTYPE_FLOAT32
 _INT64: Final = pb.DTYPE_INT64
-_INT32_MAX: Final = 2**31 - 1
 _NAMELESS_DATUMS: Final = 1 << 16
 """A few bytes may announce so many outputs without content; more would only fill memory."""
 
@@ -66,15 +65,9 @@ def encode_forward(
     size = len(parts[0])
     for datum in data:
         size += write_datum(parts, datum)
-    return Payload(
-        operation="forward_backward",
-        parts=parts,
-        seal=seal_proto_zstd if zstd else seal_proto,
-        size=size,
-        headers=_ZSTD_HEADERS if zstd else _HEADERS,
-        wire=Wire.PROTO,
-        work=size if zstd else 0,
-    )
+    seal, headers = (seal_proto_zstd, _ZSTD_HEADERS) if zstd else (seal_proto, _HEADERS)
+    work = size if zstd else 0
+    return Payload("forward_backward", parts, seal, size, headers, Wire.PROTO, work)
 
 
 # -- one datum -------------------------------------------------------------------------------
@@ -98,10 +91,7 @@ _TENSOR_SHAPE: Final = b"\x22"
 
 
 def write_datum(parts: list[Part], datum: Datum) -> int:
-    """Append a datum to the parts of a request.
-
-    Returns:
-        How many bytes were appended.
+    """Append a datum to the parts of a request; tells how many bytes that were.
 
     Raises:
         InvalidInputError: A token id does not fit.
@@ -275,15 +265,8 @@ def _set_aside(message: memoryview, path: tuple[int, ...], aside: list[memoryvie
     """A copy of a message that has a number in place of the bytes at the end of a path.
 
     Those bytes are nearly all of a result, and the protobuf runtime copies them twice. Here they
-    stay where they arrived.
-
-    Args:
-        message: The message.
-        path: Field numbers from the message to the bytes.
-        aside: Takes the bytes; what stands in their place is their index, of eight bytes.
-
-    Raises:
-        ValueError: This is not a message.
+    stay where they arrived: `aside` takes them, and eight bytes with their index there replace
+    them. What is not a message is a ValueError.
     """
     out: list[Part] = []
     at, end = 0, len(message)
@@ -335,8 +318,6 @@ def _record(record: Any, aside: list[memoryview] | None) -> list[dict[str, Tenso
     for name, column in zip(names, columns, strict=True):
         if len(column) != count:
             raise ValueError(f"{name}: {len(column)} tensors for {count} datums")
-    if count > _INT32_MAX:
-        raise ValueError(f"{count} datums")
     if not columns:
         if count > _NAMELESS_DATUMS:
             raise ValueError(f"{count} datums without a tensor")

@@ -8,6 +8,7 @@ that takes the target's name only when everything went well.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import shutil
@@ -78,8 +79,6 @@ def unpack(
         inside.mkdir()
         _write_all(archive, inside, bounds, progress or (lambda done: None))
         os.replace(inside, target)
-    except DownloadError:
-        raise
     except EOFError:
         raise DownloadError(f"{archive.name} is cut short; fetch it again") from None
     except (
@@ -108,7 +107,7 @@ def _write_all(
     allowed = min(bounds.max_bytes, int(max(packed, 1) * bounds.max_ratio) + (1 << 20))
     written = 0
     names = _Names(bounds)
-    with _Guarded(archive, allowed) as file:
+    with contextlib.closing(_Guarded(archive, allowed)) as file:
         for member, source in _members(file):
             place = inside / names.accept(member)
             if member.isdir():
@@ -203,12 +202,6 @@ class _Guarded:
         if self._room < 0:
             raise _too_large(self._archive, self._allowed)
         return self.last
-
-    def __enter__(self) -> _Guarded:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _members(file: Any) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
