@@ -17,6 +17,7 @@ from tinker_ext import AdamParams, Datum, ModelInput, ServiceClient
 from tinker_ext.core.loop import Runtime
 from tinker_ext.core.workspace import deadline as deadline
 from tinker_ext.mock import App, Settings, create_app
+from tinker_ext.mock.in_process import InProcessTransport
 
 T = TypeVar("T")
 
@@ -91,7 +92,7 @@ def client(app: Any, **options: Any) -> ServiceClient:
     options.setdefault("base_url", "http://server.test")
     options.setdefault("rng", random.Random(7))
     return ServiceClient(
-        transport=app if isinstance(app, httpx.AsyncBaseTransport) else httpx.ASGITransport(app),
+        transport=app if isinstance(app, httpx.AsyncBaseTransport) else InProcessTransport(app),
         _runtime=InlineRuntime(asyncio.get_running_loop()),
         **options,
     )

@@ -17,6 +17,8 @@ import attrs
 import httpx
 import orjson
 
+from tinker_ext.mock.in_process import InProcessTransport
+
 LATENCY = 0.001
 """Virtual seconds a request takes; a client without a pause asks a thousand times a second."""
 
@@ -60,7 +62,7 @@ class Scripted(httpx.AsyncBaseTransport):
 
     def __init__(self, inner: Any, script: Script | None = None, *, most: int = 20_000) -> None:
         if not isinstance(inner, httpx.AsyncBaseTransport):
-            inner = httpx.ASGITransport(inner)
+            inner = InProcessTransport(inner)
         self._inner = inner
         self._most = most
         self.script = script

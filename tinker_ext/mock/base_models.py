@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ class BaseModels(Mapping[str, BaseModel]):
     """
 
     def __init__(self, extra: Mapping[str, str | None] | None = None) -> None:
-        self._models = {name: BaseModel(name, BYTES / "tokenizer.json") for name in BUILT_IN}
+        self._models = {name: _built_in(name) for name in BUILT_IN}
         for name, place in (extra or {}).items():
             self._models[name] = BaseModel(name, tokenizer_file(place))
 
@@ -102,6 +102,12 @@ class BaseModels(Mapping[str, BaseModel]):
             f"`--model {name}=TOKENIZER_JSON_OR_DIR`; in Python: "
             f"Settings(models={{{name!r}: tokenizer_or_None}})."
         )
+
+
+@cache
+def _built_in(name: str) -> BaseModel:
+    """Return a model that every server has; its tokenizer is read once."""
+    return BaseModel(name, BYTES / "tokenizer.json")
 
 
 def tokenizer_file(place: str | None) -> Path:

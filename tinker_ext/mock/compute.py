@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,6 +18,9 @@ from tinker_ext.mock.settings import Settings
 from tinker_ext.mock.training_input import BadInput, Batch
 
 Weights = engine.Sampler
+
+SMALL_VOCABULARY = 2048
+"""Weights of larger ones are megabytes, and go when their server does."""
 
 
 @attrs.frozen
@@ -179,11 +183,8 @@ class Compute:
         with self.lock:
             found = self._bases.get(model.name)
             if found is None:
-                size = model.vocabulary
-                prior = engine.byte_log_prior(size) if model.bytewise else None
-                found = engine.BaseModel.create(
-                    model.name, size, self._settings.seed, log_prior=prior
-                )
+                make = _kept if model.vocabulary <= SMALL_VOCABULARY else _made
+                found = make(model.name, model.vocabulary, self._settings.seed, model.bytewise)
                 self._bases[model.name] = found
             return found
 
@@ -279,6 +280,15 @@ class Compute:
         if "max_tokens_plus_one" in bugs and "max_tokens" in given:
             given["max_tokens"] += 1
         return engine.SampleParams(seed=seed, **given)
+
+
+def _made(name: str, size: int, seed: int, bytewise: bool) -> engine.BaseModel:
+    prior = engine.byte_log_prior(size) if bytewise else None
+    return engine.BaseModel.create(name, size, seed, log_prior=prior)
+
+
+# Nothing changes frozen weights, and a program that makes many servers made them for each.
+_kept = functools.lru_cache(maxsize=16)(_made)
 
 
 def _topk(ids: Any, logprobs: Any) -> Topk | None:

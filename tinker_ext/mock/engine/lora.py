@@ -7,14 +7,15 @@ views of one flat vector, which is what the optimizer works on.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import numpy as np
 
 from tinker_ext.mock.engine.base import UNEMBED, BaseModel, linear_shapes
-from tinker_ext.mock.engine.config import stream_seed
+from tinker_ext.mock.engine.config import ModelConfig, stream_seed
 from tinker_ext.mock.engine.tiles import Array, ordered_sum, product
 
 ALPHA = 32.0
@@ -54,26 +55,12 @@ class LoraParameters:
         self.base = base
         self.spec = spec
         self.scale = ALPHA / spec.rank
-        self.layers = [name for name in linear_shapes(base.config) if spec.trains(name)]
-        shapes: dict[str, tuple[int, ...]] = {}
-        for name in self.layers:
-            inputs, outputs = linear_shapes(base.config)[name]
-            shapes[name + ".lora_A"] = (inputs, spec.rank)
-            shapes[name + ".lora_B"] = (spec.rank, outputs)
-            if name == UNEMBED:
-                blocks, columns = base.config.vocab_blocks
-                shapes[name + ".lora_B"] = (blocks, spec.rank, columns)
-        self._places: dict[str, tuple[slice, tuple[int, ...]]] = {}
-        size = 0
-        for name, shape in shapes.items():
-            self._places[name] = slice(size, size + math.prod(shape)), shape
-            size += math.prod(shape)
+        layers, self._places, size = _layout(base.config, spec)
+        self.layers = list(layers)
         self.values = np.zeros(size, dtype=base.embedding.dtype)
         views = self.views(self.values)
-        for name in self.layers:
-            a = views[name + ".lora_A"]
-            rng = np.random.Generator(np.random.PCG64(stream_seed("lora", spec.seed, name)))
-            a[...] = rng.standard_normal(a.shape, dtype=np.float32) * A_GAIN / a.shape[0] ** 0.5
+        for name, first in _first_values(base.config, spec).items():
+            views[name][...] = first
 
     def views(self, vector: Array) -> dict[str, Array]:
         """A vector as long as ``values``, cut into named matrices that share its memory."""
@@ -139,6 +126,45 @@ class LoraParameters:
             if matrix.shape != view.shape:
                 raise _mismatch(name, matrix.shape, view.shape)
             view[...] = matrix
+
+
+Places = Mapping[str, tuple[slice, tuple[int, ...]]]
+
+
+# What two adapters of one kind have in common is worked out once: servers of tests come and go.
+@functools.lru_cache(maxsize=64)
+def _layout(config: ModelConfig, spec: LoraSpec) -> tuple[Sequence[str], Places, int]:
+    """Return the adapted layers, where each matrix stands in the flat vector, and its length."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    every = linear_shapes(config)
+    layers = tuple(name for name in every if spec.trains(name))
+    for name in layers:
+        inputs, outputs = every[name]
+        shapes[name + ".lora_A"] = (inputs, spec.rank)
+        shapes[name + ".lora_B"] = (spec.rank, outputs)
+        if name == UNEMBED:
+            blocks, columns = config.vocab_blocks
+            shapes[name + ".lora_B"] = (blocks, spec.rank, columns)
+    places: dict[str, tuple[slice, tuple[int, ...]]] = {}
+    size = 0
+    for name, shape in shapes.items():
+        places[name] = slice(size, size + math.prod(shape)), shape
+        size += math.prod(shape)
+    return layers, places, size
+
+
+@functools.lru_cache(maxsize=16)
+def _first_values(config: ModelConfig, spec: LoraSpec) -> Mapping[str, Array]:
+    """Return what every A starts as."""
+    layers, places, _ = _layout(config, spec)
+    first: dict[str, Array] = {}
+    for name in layers:
+        shape = places[name + ".lora_A"][1]
+        rng = np.random.Generator(np.random.PCG64(stream_seed("lora", spec.seed, name)))
+        first[name + ".lora_A"] = (
+            rng.standard_normal(shape, dtype=np.float32) * A_GAIN / shape[0] ** 0.5
+        )
+    return first
 
 
 def peft_name(name: str) -> str:
