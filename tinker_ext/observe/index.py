@@ -27,7 +27,7 @@ import orjson
 from tinker_ext.runlog import KINDS, VERSION
 
 T = TypeVar("T", dict[str, Any], list[Any])
-FORMAT = 9
+FORMAT = 10
 """Of the index file; one of another format is made anew."""
 
 BEHIND = 1 << 22
@@ -37,19 +37,18 @@ CHUNK = 1 << 18
 KEPT = 100
 MOST_MINUTES = 160
 MOST_COLUMNS = 48
-MOST_KNOWN = 10_000
+MOST_DEPTH = 200
 
-HEAD = 1024
+MARKED = 1024
 SAVE_BYTES = 1 << 22
 """An index is saved when this much more was read, at the end or when it is twice as much."""
 
 BASE = ("step", "time", "loss", "loss/token", "tokens/s", "seconds", "cost")
 NAN = float("nan")
-START, OPERATION, WAITING, QUEUE, STEP, TIME = (
+START, OPERATION, WAITING, QUEUE, *LATER = (
     b'{"type":"%b"' % kind
     for kind in (b"start", b"operation", b"waiting", b"queue", b"step", b"time")
 )
-COUNTED = (STEP, TIME)
 ODD = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What a line raises that is not as it should be."""
 SMOOTH = b'"retries":0,"effect":"yes","error":null}\n'
@@ -123,7 +122,7 @@ class Seen:
     """What the lines so far said, but for steps and pending calls: what JSON can store."""
 
     offset: int = 0
-    marks: list[list[int]] = attrs.field(factory=list)
+    mark: int | None = None
     model: str | None = None
     target: str | None = None
     currency: str | None = None
@@ -169,8 +168,6 @@ class LogIndex(Seen):
         self.size = self._saved = self.offset
         self.steps: dict[str, Steps] = {}
         self.pending: dict[bytes, bytes] = {}
-        self._known: set[bytes] = set()
-        self._counted: list[bytes] = []
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -188,11 +185,10 @@ class LogIndex(Seen):
                 return 0
             with opened(self.path) as file:
                 self.size, self.error = found.st_size, None
-                if self.size < self.offset or not self._is_marked(file):
+                if self.size < self.offset or self.mark not in (None, _mark(file, self.offset)):
                     self._begin()  # another log was put in its place, or this one was edited
                     self.size, before, self.replaced = found.st_size, 0, self._opened
                 self._opened = True
-                self._look_ahead(file)
                 at_end = self._read(file, most)
             self._stamp = stamp if at_end else None
         except OSError as error:
@@ -209,13 +205,7 @@ class LogIndex(Seen):
         """Whether much of the log has not been read yet."""
         return self.error is None and self.size - self.offset > BEHIND
 
-    def _is_marked(self, file: BinaryIO) -> bool:
-        return all(_sum(file, begin, end) == checksum for begin, end, checksum in self.marks)
-
-    def _look_ahead(self, file: BinaryIO) -> None:
-        """Called before reading on."""
-
-    def _read(self, file: Any, most: int) -> bool:
+    def _read(self, file: BinaryIO, most: int) -> bool:
         """Read on; says whether the end was reached, but for a line that has not got its own."""
         file.seek(self.offset)
         if self._begins == self.offset > 0:
@@ -224,33 +214,37 @@ class LogIndex(Seen):
         while self.offset < end and not at_end:
             left = max(0, self.size - self.offset)
             # Not all by `file.readlines`: it makes two of a line that is being written.
-            near_end = left <= CHUNK
-            lines = (io.BytesIO(file.read(left)) if near_end else file).readlines(CHUNK)
+            lines = (io.BytesIO(file.read(left)) if left <= CHUNK else file).readlines(CHUNK)
             self.offset = file.tell()
             at_end = not lines or not lines[-1].endswith(b"\n")
             if at_end and lines:
                 # A line without its end is still being written, or was torn; it is read again.
                 self.offset -= len(lines.pop())
             self._take(lines)
-        ends = {(0, min(HEAD, self.offset)), (max(0, self.offset - HEAD), self.offset)}
-        self.marks = [[begin, end, _sum(file, begin, end)] for begin, end in sorted(ends)]
+        self.mark = _mark(file, self.offset)
         return at_end
 
     def _take(self, lines: list[bytes]) -> None:
         """Take in lines; of calls that go well they are only looked at.
 
-        A `start` line counts unparsed when all but its time and number was parsed before, and an
-        `operation` line when its call is pending, all went well and no other line runs into it. Of
-        `waiting` lines the last counts: each is about all calls.
+        A `start` line counts unparsed when it is whole and has nothing escaped, an `operation` line
+        when its call is pending, all went well and no other line runs into it. Of `waiting` lines
+        the last counts: each is about all calls. Steps are parsed together, which is faster.
         """
-        pending, known, waiting = self.pending, self._known, b""
+        pending, later, waiting = self.pending, list[bytes](), list[bytes]()
         self.lines += len(lines)
         for line in lines:
             try:
                 kind, _, session, number, rest = line.split(b",", 4)
             except ValueError:
                 kind = b""
-            if kind == START and session + rest in known and number[9:].isdigit():
+            if (
+                kind == START
+                and number[9:].isdigit()
+                and rest.endswith(b"}\n")
+                and line.count(b"{") == 1
+                and b"\\" not in line
+            ):
                 pending[session + number] = line
             elif (
                 kind == OPERATION
@@ -259,66 +253,41 @@ class LogIndex(Seen):
                 and rest.count(b"{") == 2
             ):
                 del pending[key]
-            elif kind in COUNTED:
-                self._counted.append(line)
             elif kind == WAITING:
-                waiting = line
+                waiting = [line]
+            elif kind in LATER:
+                later.append(line)
             elif line != b"\n":
                 if kind == QUEUE:
-                    self._parse(waiting)
-                    waiting = b""
-                self._parse(line)
-                if kind == START and pending.get(session + number) is line:
-                    known.add(session + rest)
-                    if len(known) > MOST_KNOWN:
-                        known.clear()
-        self._parse(waiting)
-        self._count()
+                    later, waiting = later + waiting, []
+                self._parse(*later, line)
+                later = []
+        self._parse(*later, *waiting)
         if lines and len(lines[-1]) > 30:
             stamp = lines[-1][lines[-1].find(b'"time":') + 7 :][:18].split(b",")[0]
             with suppress(ValueError):
                 self.updated = float(stamp)
 
-    def _parse(self, line: bytes) -> None:
-        try:
-            record = parse(line or b'{"type":""}')
-            if record["type"] == "start":
-                self.pending[_key(record)] = line
-            elif record["type"] in ("step", "time"):
-                self._counted.append(line)
-            elif take := getattr(self, "_take_" + record["type"], None):
-                self._count()
-                take(record)
-        except ODD:
-            self.bad += 1
-
-    def _count(self) -> None:
-        """Take in the `step` and `time` lines so far: all numbers, and what else the last say."""
-        lines, self._counted = self._counted, []
-        step, last = dict[str, Any](), dict[str, Any]()
+    def _parse(self, *lines: bytes) -> None:
         for line in lines:
             try:
-                record = loads(line)
-                if record["type"] == "time":
-                    self._spend(record)
-                else:
-                    target = str(record.get("target"))
-                    if target not in self.steps:
-                        self.steps[target] = Steps()
-                        self.began = self.began or record.get("time")
-                    self.steps[target].add(record)
-                    step = record
-                last = record
+                record = parse(line)
+                if record["type"] == "start":
+                    self.pending[_key(record)] = line
+                elif take := getattr(self, "_take_" + record["type"], None):
+                    take(record)
             except ODD:
                 self.bad += 1
-        try:
-            if step:
-                checked(step)
-                self.target, self.step = str(step.get("target")), step["step"]
-                self.model = step.get("model") or self.model
-            self.totals = checked(last).get("totals") or step.get("totals") or self.totals
-        except ODD:
-            self.bad += 1
+
+    def _take_step(self, record: dict[str, Any]) -> None:
+        target = str(record.get("target"))
+        if target not in self.steps:
+            self.steps[target] = Steps()
+            self.began = self.began or record.get("time")
+        self.steps[target].add(record)
+        self.target, self.step = target, record["step"]
+        self.model = record.get("model") or self.model
+        self.totals = record.get("totals") or self.totals
 
     def _take_session_start(self, record: dict[str, Any]) -> None:
         self.budget = typed(dict, record.get("budget"))
@@ -367,8 +336,8 @@ class LogIndex(Seen):
         self.waiting = {_key(session | call).decode(): call for call in record["calls"]}
         self.held = {}  # each call here has its state; a `queue` line is about what comes later
 
-    def _spend(self, record: dict[str, Any]) -> None:
-        typed(dict, record.get("totals"))
+    def _take_time(self, record: dict[str, Any]) -> None:
+        self.totals = typed(dict, record.get("totals")) or self.totals
         width = self.minutes[-1][1] if self.minutes else 60.0
         self._add_minute(record["time"], width, [record.get(kind) or 0.0 for kind in KINDS])
         if len(self.minutes) > MOST_MINUTES:  # a long run has coarser ones
@@ -388,7 +357,6 @@ class LogIndex(Seen):
         """Write the index beside the log; a folder that cannot be written to does without."""
         self._saved = self.offset
         head = {
-            "format": FORMAT,
             "seen": {field.name: getattr(self, field.name) for field in attrs.fields(Seen)},
             "pending": [[each.decode("latin-1") for each in item] for item in self.pending.items()],
             "steps": [[name, s.names, len(s.table)] for name, s in self.steps.items()],
@@ -397,7 +365,7 @@ class LogIndex(Seen):
         try:
             text = b"".join([orjson.dumps(head), b"\n", *(s.table for s in self.steps.values())])
             with new.open("wb") as file:
-                file.writelines([b"%08x" % zlib.crc32(text), text])
+                file.writelines([b"%08x" % zlib.crc32(text, FORMAT), text])
             new.replace(self._place)
         except (OSError, TypeError):
             with suppress(OSError):  # a name that is too long cannot be asked for, either
@@ -407,11 +375,10 @@ class LogIndex(Seen):
         try:
             with opened(self._place) as file:
                 checksum, text = int(file.read(8), 16), file.read()
+            if zlib.crc32(text, FORMAT) != checksum:  # changed or cut off, or of another format
+                return
             line, _, rest = text.partition(b"\n")
             head = orjson.loads(line)
-            # One that was changed or cut off may have anything in it.
-            if head["format"] != FORMAT or zlib.crc32(text) != checksum:
-                return
             self._begin(**head["seen"])
             for key, line in head["pending"]:
                 self.pending[key.encode("latin-1")] = line.encode("latin-1")
@@ -419,26 +386,27 @@ class LogIndex(Seen):
             for name, names, length in head["steps"]:
                 self.steps[name] = Steps(names, bytes(tables[: 8 * length]))
                 tables = tables[8 * length :]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, *ODD):
             self._begin()
 
 
-def opened(path: Path) -> BinaryIO:
+def opened(path: Path) -> io.BufferedReader:
     """A regular file, to be read; raises OSError for a pipe, without waiting for its writer."""
 
     def at_once(name: str, flags: int) -> int:
         return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
-    file = open(path, "rb", CHUNK, opener=at_once)  # noqa: SIM115
+    file: io.BufferedReader = io.BufferedReader(io.FileIO(path, opener=at_once), CHUNK)
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, "it is not a regular file")
     return file
 
 
-def _sum(file: BinaryIO, begin: int, end: int) -> int:
-    file.seek(begin)
-    return zlib.crc32(file.read(end - begin))
+def _mark(file: BinaryIO, end: int) -> int:
+    """Tells a log from another one that was put in its place, by the last lines that were read."""
+    file.seek(max(0, end - MARKED))
+    return zlib.crc32(file.read(min(end, MARKED)))
 
 
 def readable(name: str | Path) -> str:
@@ -451,24 +419,15 @@ def where(record: dict[str, Any]) -> str:
     return f"{record.get('operation')} {record.get('target')}"
 
 
-def loads(line: bytes) -> dict[str, Any]:
-    """What a line says; raises one of `ODD` for one that is not JSON."""
+def parse(line: bytes) -> dict[str, Any]:
+    """What a line says; raises one of `ODD` for one that the page cannot be told."""
     try:
         record: dict[str, Any] = orjson.loads(line)
     except ValueError:  # NaN, as other programs write it, becomes null
         record = orjson.loads(orjson.dumps(json.loads(line)))
+    if len(line) > 2 * MOST_DEPTH < 2 * (line.count(b"[") + line.count(b"{")):
+        orjson.dumps([[[[[[[[record]]]]]]]])  # raises when it is nested too deeply to be sent
     return record
-
-
-def checked(record: dict[str, Any]) -> dict[str, Any]:
-    """The same; raises one of `ODD` for one that is nested too deeply to be sent to the page."""
-    orjson.dumps([[[[[[[[record]]]]]]]])
-    return record
-
-
-def parse(line: bytes) -> dict[str, Any]:
-    """What a line says, if the page can be told; raises one of `ODD` for any other."""
-    return checked(loads(line))
 
 
 def typed(kind: type[T], value: Any) -> T:

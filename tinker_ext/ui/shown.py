@@ -1,17 +1,54 @@
-"""`Shown`: one run log as the page shows it: a row of the list, the details, and why it waits."""
+"""`Shown`: one run log as the page shows it: a row of the list, the details, and why it waits.
+
+Why a run waits is said in words, with what one can do about it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tinker_ext.observe.index import BASE, BEHIND, ODD, STEP, LogIndex, parse, where
+from tinker_ext.observe.index import BASE, BEHIND, LATER, ODD, LogIndex, opened, parse, where
 from tinker_ext.runlog import VERSION
-from tinker_ext.ui.reasons import SILENT_SECONDS, Why, explain, held_by
 
 GLANCES = 1000
+SILENT_SECONDS = 30.0
+"""A client with pending calls writes a line every ten seconds; one that does not has ended."""
+
+IDLE_SECONDS = 120.0
+SETTLED_SECONDS = 10.0
+"""A request that was sent again and has not failed again for so long is taken to be under way."""
+
+LIMITED = (
+    "The server limits how much you use at once. The call goes on by itself; with fewer calls at a "
+    "time, or fewer programs on this account, each waits less."
+)
+ADVICE = {
+    "paused_capacity": "No machine is free for this model. The call goes on by itself; if that "
+    "takes too long, stop the program and resume from its last checkpoint later.",
+    "paused_rate_limit": LIMITED,
+    "429": LIMITED,
+    "402": "The account has no credit. Add some before the deadline: the call goes on by itself.",
+}
+FAILING = "The call is sent again until its deadline. `tinker-ext doctor` examines the server."
+KILLED = (
+    "It was probably killed, or its machine sleeps. See whether it still runs; if not, start it "
+    "again and resume from the last checkpoint."
+)
+IDLE = "Your program is busy between two calls, or has ended without closing its client."
+SLOW = "That is longer than usual. `tinker-ext doctor` examines the server."
+
+
+class Why(NamedTuple):
+    """`running`, `held back`, `retrying`, `quiet`, `reading`, or how it ended; and the reason."""
+
+    state: str
+    reason: str | None = None
+    advice: str | None = None
 
 
 class Shown(LogIndex):
@@ -20,27 +57,25 @@ class Shown(LogIndex):
     tail: Shown | None = None
 
     def advance(self, most: int = 1 << 62) -> int:
-        """Read on; the end of a log that takes long is read first."""
+        """Read on; as long as much is left, look at the end."""
         read = super().advance(most)
         if not self.behind:
             self.tail = None
+        elif self.tail is None and not self._begins:
+            self.tail = Shown(self.path, self.size - BEHIND)
+            self.tail._glance()
+            self.tail.advance()
         return read
 
-    def _look_ahead(self, file: BinaryIO) -> None:
-        if self.tail is None and self.behind and not self._begins:
-            self.tail = Shown(self.path, self.size - BEHIND)
-            self.tail._glance(file, self.offset)
-            self.tail.advance()
-
-    def _glance(self, file: Any, begin: int) -> None:
+    def _glance(self) -> None:
         """Take in a few of the steps before those that are read, for a curve of the whole run."""
         found: dict[bytes, None] = {}
-        for place in range(begin, self.offset, max(1, (self.offset - begin) // GLANCES)):
-            file.seek(place)
-            lines = file.read1(min(1 << 13, self.offset - place)).split(b"\n")[1:-1]
-            found |= dict.fromkeys([line for line in lines if line.startswith(STEP)][:1])
-        self._counted = list(found)
-        self._count()
+        with suppress(OSError), opened(self.path) as file:
+            for place in range(0, self.offset, max(1, self.offset // GLANCES)):
+                file.seek(place)
+                lines = file.read1(min(1 << 13, self.offset - place)).split(b"\n")[1:-1]
+                found |= dict.fromkeys([line for line in lines if line.startswith(LATER[0])][:1])
+        self._parse(*found)
 
     def last(self, name: str, count: int = 20) -> float | None:
         """Mean of the last numbers of a column; None without any."""
@@ -63,7 +98,13 @@ class Shown(LogIndex):
             seen, state = self.held.get(where(call), (0.0, {}))
             call |= self.waiting.get(key.decode(), {})
             call |= state if seen >= since else {}
-            call["held"] = held_by(call, self.again.get(key.decode()), now)
+            # A queue state of the server, or the status or error it was sent again after, or none.
+            again = self.again.get(key.decode())
+            call["held"] = None
+            if (call.get("state") or "active") != "active":
+                call["held"] = str(call["state"])
+            elif again and now < again["until"] + SETTLED_SECONDS:
+                call["held"] = str(again["reason"])
             found.append(call)
         return found
 
@@ -132,3 +173,26 @@ class Shown(LogIndex):
             f"Lines left out because they could not be read: {self.bad:,}.": self.bad,
         }
         return [text for text, holds in notes.items() if holds]
+
+
+def explain(calls: Sequence[dict[str, Any]], now: float, wrote: float, usual: float | None) -> Why:
+    """The state of a run that has not ended, whose log had its last line at `wrote`.
+
+    `calls` are those pending, with what holds each; `usual` is how many seconds a step takes.
+    """
+    if now - wrote > (SILENT_SECONDS if calls else IDLE_SECONDS):
+        told = "the program writes nothing any more"
+        return Why("quiet", f"{told}, amid a call", KILLED) if calls else Why("quiet", told, IDLE)
+    for call in calls:
+        by = call["held"]
+        if by and by == call.get("state"):
+            return Why("held back", call.get("reason") or by, ADVICE.get(by))
+        if by in ADVICE:
+            return Why("held back", f"the server refuses it for now (status {by})", ADVICE[by])
+        if by:
+            what = f"fails (status {by})" if by.isdigit() else f"cannot be reached ({by})"
+            return Why("retrying", f"the server {what}", FAILING)
+    since = calls[0]["since"] if calls else None
+    if usual and isinstance(since, int | float) and now - since > max(60.0, 5 * usual):
+        return Why("running", None, SLOW)
+    return Why("running")

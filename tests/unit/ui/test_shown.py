@@ -13,7 +13,7 @@ from in_process import MODEL, adam, client, datum, run, server
 
 from tinker_ext.mock.settings import Pause
 from tinker_ext.observe import index
-from tinker_ext.observe.index import HEAD, MOST_COLUMNS, MOST_MINUTES
+from tinker_ext.observe.index import MARKED, MOST_COLUMNS, MOST_MINUTES
 from tinker_ext.ui.folder import Folder
 from tinker_ext.ui.samples import SampleIndex
 from tinker_ext.ui.shown import Shown
@@ -358,7 +358,7 @@ def test_a_log_that_another_process_rotates_begins_again(path, shorter):
     write(path, *(step(n) for n in range(1, 30)))
     log = read(path)
     path.rename(path.with_suffix(".1"))
-    start = line("session_start", version=1, client="x" * HEAD)
+    start = line("session_start", version=1, client="x" * MARKED)
     write(path, start, *(step(n) for n in range(1, 3 if shorter else 300)))
     log.advance()
     assert log.step == (2 if shorter else 299)
@@ -651,7 +651,6 @@ def test_what_is_not_parsed_is_as_if_it_were(path, name, monkeypatch):
     read_fast = read(path)
     for constant in ("START", "OPERATION", "WAITING"):
         monkeypatch.setattr(index, constant, b"\0")
-    monkeypatch.setattr(index, "COUNTED", ())
     plain = read(path)
     for now in (1001.0, 1100.0):
         assert orjson.dumps(read_fast.details(now)) == orjson.dumps(plain.details(now))
