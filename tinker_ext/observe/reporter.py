@@ -22,8 +22,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 import tinker_ext._statuses as statuses
 from tinker_ext import forks
 from tinker_ext._transport.messages import Lane, RetryRule
@@ -68,22 +66,20 @@ BACKGROUND: Final = frozenset(
 _DIRECT_LANES: Final = frozenset({Lane.REST, Lane.SESSION})
 
 
-@attrs.frozen
-class Draft:
-    """An event without its number; `urgent` ones are sent at once."""
-
-    body: Mapping[str, Any]
-    urgent: bool = False
+Draft = dict[str, Any]
+"""An event without its number."""
 
 
 def drafts(event: Event) -> Iterator[Draft]:
     """What to report about an event; usually nothing."""
     if isinstance(event, SessionStarted):
-        yield Draft({"event": "SESSION_START", "severity": "INFO"})
+        yield {"event": "SESSION_START", "severity": "INFO"}
     elif isinstance(event, SessionEnded):
         if event.detail is not None and event.status == "errored":
             yield _unhandled(event.detail, "The user's block ended with it.", None)
-        yield session_end(event.seconds)
+        # Python's text for a timedelta, as servers expect.
+        duration = str(datetime.timedelta(seconds=max(0.0, event.seconds)))
+        yield {"event": "SESSION_END", "severity": "INFO", "duration": duration}
     elif isinstance(event, RetryScheduled):
         if event.lane is not Lane.TELEMETRY:
             yield _retry(event)
@@ -102,10 +98,12 @@ def drafts(event: Event) -> Iterator[Draft]:
         yield _for_user(event.failure, event.operation)
 
 
-def session_end(seconds: float) -> Draft:
-    """The end of a session; the duration is Python's timedelta text, as servers expect."""
-    duration = str(datetime.timedelta(seconds=max(0.0, seconds)))
-    return Draft({"event": "SESSION_END", "severity": "INFO", "duration": duration}, urgent=True)
+def is_urgent(draft: Draft) -> bool:
+    """Whether to send it at once: what the user's code gets, and the end."""
+    return (
+        draft["event"] in ("SESSION_END", "UNHANDLED_EXCEPTION")
+        or draft.get("event_name") == "user_error"
+    )
 
 
 def is_user_error(error: BaseException | None) -> bool:
@@ -127,26 +125,16 @@ def status_of(error: BaseException) -> int | None:
     return error.status_code if isinstance(error, APIStatusError) else None
 
 
-def _generic(name: str, severity: str, data: Mapping[str, Any], *, urgent: bool = False) -> Draft:
-    body = {
-        "event": "GENERIC_EVENT",
-        "severity": severity,
-        "event_name": name,
-        "event_data": {key: value for key, value in data.items() if value is not None},
-    }
-    return Draft(body, urgent)
+def _generic(name: str, severity: str, **data: Any) -> Draft:
+    known = {key: value for key, value in data.items() if value is not None}
+    head = {"event": "GENERIC_EVENT", "severity": severity}
+    return head | {"event_name": name, "event_data": known}
 
 
 def _unhandled(error_type: str, message: str, places: str | None) -> Draft:
-    body: dict[str, Any] = {
-        "event": "UNHANDLED_EXCEPTION",
-        "severity": "ERROR",
-        "error_type": error_type,
-        "error_message": message,
-    }
-    if places:
-        body["traceback"] = places
-    return Draft(body, urgent=True)
+    head = {"event": "UNHANDLED_EXCEPTION", "severity": "ERROR"}
+    said = {"error_type": error_type, "error_message": message}
+    return head | said | ({"traceback": places} if places else {})
 
 
 def _for_user(error: BaseException, operation: str) -> Draft:
@@ -154,8 +142,8 @@ def _for_user(error: BaseException, operation: str) -> Draft:
     name = type(error).__name__
     status = status_of(error)
     if is_user_error(error):
-        data = {"error_type": name, "status_code": status, "func": operation}
-        return _generic("user_error", "WARNING", data, urgent=True)
+        about = {"error_type": name, "status_code": status, "func": operation}
+        return _generic("user_error", "WARNING", **about)
     said = "" if status is None else f" with status {status}"
     return _unhandled(name, f"{operation} failed{said}.", places_of(error))
 
@@ -171,30 +159,31 @@ def places_of(error: BaseException) -> str | None:
 
 
 def _retry(event: RetryScheduled) -> Draft:
-    data = {
-        "func": event.operation,
-        "exception_type": None if event.reason.isdigit() else event.reason,
-        "status_code": int(event.reason) if event.reason.isdigit() else None,
-        "is_retryable": True,
-        "is_user_error": False,
-        "attempt_count": event.attempt,
-    }
-    return _generic("InternalClientHolder.execute_with_retries.exception", "WARNING", data)
+    return _generic(
+        "InternalClientHolder.execute_with_retries.exception",
+        "WARNING",
+        func=event.operation,
+        exception_type=None if event.reason.isdigit() else event.reason,
+        status_code=int(event.reason) if event.reason.isdigit() else None,
+        is_retryable=True,
+        is_user_error=False,
+        attempt_count=event.attempt,
+    )
 
 
 def _request_failed(event: RequestFailed) -> Draft:
     user = is_user_error(event.failure)
-    data = {
-        "func": event.operation,
-        "exception_type": event.error,
-        "status_code": status_of(event.failure),
-        "is_retryable": False,
-        "is_user_error": user,
-        "attempt_count": event.attempts,
-        "elapsed_time": round(event.elapsed, 6),
-    }
-    severity = "WARNING" if user or event.operation in BACKGROUND else "ERROR"
-    return _generic("InternalClientHolder.execute_with_retries.exception", severity, data)
+    return _generic(
+        "InternalClientHolder.execute_with_retries.exception",
+        "WARNING" if user or event.operation in BACKGROUND else "ERROR",
+        func=event.operation,
+        exception_type=event.error,
+        status_code=status_of(event.failure),
+        is_retryable=False,
+        is_user_error=user,
+        attempt_count=event.attempts,
+        elapsed_time=round(event.elapsed, 6),
+    )
 
 
 def _poll_failed(event: RequestFinished) -> bool:
@@ -204,41 +193,47 @@ def _poll_failed(event: RequestFinished) -> bool:
 
 
 def _poll(event: RequestFinished) -> Draft:
-    data = {
-        "status_code": event.status,
-        "exception_type": event.error,
-        "iteration": event.attempt - 1,
-        "elapsed_time": round(event.elapsed, 6),
-    }
     kind = "connection_error" if event.status is None else "api_status_error"
-    return _generic(f"APIFuture.result_async.{kind}", "WARNING", data)
+    return _generic(
+        f"APIFuture.result_async.{kind}",
+        "WARNING",
+        status_code=event.status,
+        exception_type=event.error,
+        iteration=event.attempt - 1,
+        elapsed_time=round(event.elapsed, 6),
+    )
+
+
+_KINDS: Final = {
+    RequestFailedError: "application_error",
+    APIResponseValidationError: "validation_error",
+    DeadlineExceededError: "timeout",
+    APIConnectionError: "connection_error",
+    Exception: "api_status_error",
+}
 
 
 def _operation_failed(event: OperationFinished, error: Exception) -> Draft:
-    user = is_user_error(error)
-    data: dict[str, Any] = {
-        "request_id": event.request_id,
-        "request_type": event.operation,
-        "exception_type": event.error,
-        "status_code": status_of(error),
-        "is_user_error": user,
-        "iteration": event.attempts,
-        "elapsed_time": round(event.seconds, 6),
-    }
+    name = next(name for kind, name in _KINDS.items() if isinstance(error, kind))
+    name, more = f"APIFuture.result_async.{name}", dict[str, Any]()
     if event.operation == "asample" and event.request_id is None:
-        data |= {"func": "asample", "should_retry": False, "attempt_count": event.attempts}
-        return _generic("RetryHandler.execute.exception", "WARNING" if user else "ERROR", data)
-    kind = "api_status_error"
-    if isinstance(error, RequestFailedError):
-        kind = "application_error"
-        data["error_category"] = error.category.name
-    elif isinstance(error, APIResponseValidationError):
-        kind = "validation_error"
-    elif isinstance(error, DeadlineExceededError):
-        kind = "timeout"
-    elif isinstance(error, APIConnectionError):
-        kind = "connection_error"
-    return _generic(f"APIFuture.result_async.{kind}", "WARNING" if user else "ERROR", data)
+        name = "RetryHandler.execute.exception"
+        more = {"func": "asample", "should_retry": False, "attempt_count": event.attempts}
+    elif isinstance(error, RequestFailedError):
+        more = {"error_category": error.category.name}
+    user = is_user_error(error)
+    return _generic(
+        name,
+        "WARNING" if user else "ERROR",
+        request_id=event.request_id,
+        request_type=event.operation,
+        exception_type=event.error,
+        status_code=status_of(error),
+        is_user_error=user,
+        iteration=event.attempts,
+        elapsed_time=round(event.seconds, 6),
+        **more,
+    )
 
 
 @functools.lru_cache(maxsize=1)
@@ -306,11 +301,8 @@ class Reporter:
         if isinstance(event, SessionEnded) and event.session_id is None:
             return  # without a session there is neither start nor end
         found = list(drafts(event))
-        if not found:
-            return
-        taken = [self._put(draft) for draft in found]
-        if any(taken):
-            self._loop.call(self._wake, any(draft.urgent for draft in found))
+        if any([self._put(draft) for draft in found]):  # noqa: C419 - all are put
+            self._loop.call(self._wake, any(map(is_urgent, found)))
 
     def _put(self, draft: Draft) -> bool:
         with self._lock:
@@ -323,7 +315,7 @@ class Reporter:
                 return False
             now = datetime.datetime.now(datetime.UTC).isoformat().replace("+00:00", "Z")
             made = {
-                **draft.body,
+                **draft,
                 "event_id": str(uuid.UUID(int=self._rng.getrandbits(128), version=4)),
                 "event_session_index": self._index,
                 "timestamp": now,
@@ -385,7 +377,7 @@ class Reporter:
 
     def _is_dropped(self, error: TinkerError) -> bool:
         """Whether this batch is lost for good; a server without the endpoint ends it all."""
-        status = error.status_code if isinstance(error, APIStatusError) else None
+        status = status_of(error)
         if isinstance(error, FeatureMissingError) or status in statuses.UNWANTED:
             self._off = True
             self._queue.clear()
