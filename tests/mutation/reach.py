@@ -269,6 +269,7 @@ def _measure(files: list[str], lines: Lines, seconds: dict[str, float], workers:
     command += ["--cov-report=", "-n", str(workers), "--dist", "worksteal", *files]
     environment = {
         **os.environ,
+        "PYTEST_PLUGINS": "pytest_cov",
         "COVERAGE_FILE": str(PLACE / ".coverage"),
         "MUTATION_DURATIONS": str(report),
         "MUTATION_PROGRAMS": str(programs),
