@@ -726,3 +726,20 @@ def test_a_proxy_without_a_way_through_is_named(proxy, words, variable, monkeypa
     assert variable in str(caught.value)
     assert "secret" not in str(caught.value)
     assert ServiceClient(base_url="embedded")
+
+
+@pytest.mark.parametrize("length", ["Content-Length: 5", "Content-Length: 99999", "X-Y: z"])
+def test_a_reply_to_head_ends_with_its_headers(length: str) -> None:
+    """M25: whatever length it announces nothing follows; its connection is not used again."""
+
+    async def main() -> None:
+        async with serving(f"HTTP/1.1 200 OK\r\n{length}\r\n\r\n".encode()) as server:
+            http = pool(server, max_reply_bytes=1000)
+            for _ in range(2):
+                status, headers, body = await http.send_raw("HEAD", "/", b"")
+                assert (status, body) == (200, b"")
+                assert headers[length.partition(":")[0].lower()]
+            assert server.connections == 2
+            await http.aclose()
+
+    run(main)

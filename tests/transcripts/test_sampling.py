@@ -47,6 +47,11 @@ ENDS = {
         {"retrieve_futures 1-2": "after 40"},
         {"flags": BATCHED},
     ),
+    "a client is closed while it asks whether the server wants to know of cancelled samples": (
+        "sample sleep:2 cancel:1 sleep:1 close",
+        {"r0 1+": "held", "client/dynamic_config 1": "swallowed"},
+        {"flags": {"sample_max_concurrent_requests": 2}},
+    ),
     "nothing moves": ("3*sample", {"asample 1+": "busy"}, {"progress_timeout": 30.0}),
     "a large one is refused": ("large sample", {"asample 1": "busy"}, {}),
     "bytes of the server": ("3*large", {}, {"flags": {"sample_dispatch_bytes_semaphore_size": 9}}),

@@ -363,6 +363,7 @@ async def _life(
                 told.line(f"pending: {each}")
         elif name == "close":
             await service.close("success")
+            await _nothing_runs()
         else:
             with deadline(seconds):
                 try:
@@ -383,6 +384,13 @@ async def _life(
                 f"done {known.done}"
             )
         recorder.journal.close()
+
+
+async def _nothing_runs() -> None:
+    """A client that is closed does nothing more, also not what it would give up by itself."""
+    for _ in range(3):
+        await asyncio.sleep(0)  # what was cancelled last ends
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "tinker-ext"] == []
 
 
 def _each(words: str) -> Iterator[str]:

@@ -252,7 +252,6 @@ class _Forwarding(RunLog):
                 with suppress(*_ODD):  # as a reader of the log would find it
                     self._waiting.append(_values(json.loads(encode(record))))
         if self._thread is None and self._loggers:
-            self._stop.clear()
             ours = weakref.ref(self)
             self._thread = threading.Thread(
                 target=_pass_on,

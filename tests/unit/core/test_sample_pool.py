@@ -423,3 +423,26 @@ def test_each_sample_ends_at_its_own_deadline():
 
 async def _value(future):
     return await future
+
+
+@pytest.mark.parametrize("silent", ["asample", "retrieve_future"])
+def test_a_sample_whose_task_is_cancelled_ends(silent):
+    """M21: as at the end of a loop; whoever waits for it is told."""
+
+    async def scenario():
+        async def answer(operation, body, request):
+            if operation == silent:
+                await asyncio.sleep(1e6)
+
+        async with client(StubServer(answer)) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            before = asyncio.all_tasks()
+            future = sampler.sample(PROMPT, 1, PARAMS)
+            await asyncio.sleep(5.0)
+            assert not future.done()
+            for task in asyncio.all_tasks() - before:
+                task.cancel()
+            await asyncio.sleep(1.0)
+            return future.done(), service.pending()
+
+    assert run(scenario) == (True, [])

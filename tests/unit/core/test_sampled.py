@@ -6,7 +6,7 @@ import pytest
 from tinker_ext._wire.json_codec import PLAIN, SampleOptions
 from tinker_ext.core.sample_pool import finished
 from tinker_ext.errors import APIResponseValidationError
-from tinker_ext.types import ModelInput, SampledSequence, SampleResponse
+from tinker_ext.types import ImageChunk, ModelInput, SampledSequence, SampleResponse
 
 PROMPT = ModelInput.from_ints([1, 2, 3])
 SCORED = SampleOptions(prompt_logprobs=True)
@@ -40,3 +40,12 @@ def test_a_missing_first_logprob_is_put_in_its_place():
     assert np.isnan(value.prompt_logprobs_np[0])
     with pytest.raises(APIResponseValidationError, match="gave 1 logprobs for a prompt of 3"):
         finished(response(1, [-1.0]), PROMPT, 1, SCORED, None)
+
+
+def test_logprobs_of_a_prompt_of_unknown_length_are_taken_as_they_are():
+    """M28: the server knows how many tokens an image is; nothing can be counted or put in place."""
+    image = ImageChunk(data=b"x", format="png")
+    prompt = ModelInput(chunks=[*PROMPT.chunks, image])
+    for given in ([-1.0], [np.nan, -1.0, -2.0, -3.0, -4.0]):
+        value = finished(response(1, given), prompt, 1, SCORED, None)
+        assert len(value.prompt_logprobs_np) == len(given)

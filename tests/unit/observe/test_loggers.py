@@ -1,5 +1,6 @@
 """The bridge to loggers: what they get, once each, whatever fails or restarts."""
 
+import gc
 import json
 import logging
 import threading
@@ -218,3 +219,36 @@ def test_a_client_passes_its_steps_on_and_ends_the_logger(tmp_path):
     assert numbers(kept) == [1, 2, 3]
     assert kept.closed == 1
     assert kept.steps[0][1]["loss_per_token"] > 0
+
+
+def test_the_end_of_the_interpreter_closes_the_loggers_of_logs_that_are_left(tmp_path, monkeypatch):
+    """M34: the last steps arrive by themselves; a log that is gone is passed over."""
+    at_exit = []
+    monkeypatch.setattr("atexit.register", lambda call, *given: at_exit.append((call, given)))
+    monkeypatch.setattr(loggers, "EVERY_SECONDS", 1000.0)
+    kept = Kept()
+    log = log_to(tmp_path / "run", kept)
+    step(log, 1)
+    (call, given) = at_exit[0]
+    call(*given)
+    assert (numbers(kept), kept.flushed, kept.closed) == ([1], 1, 1)
+    del log
+    gc.collect()
+    call(*given)
+    assert kept.closed == 1
+
+
+def test_notes_that_cannot_be_written_are_told_and_stop_nobody(tmp_path, caplog):
+    """M34: the steps arrive; only what a restart would know is missing."""
+    kept = Kept()
+    log = log_to(tmp_path / "run", kept)
+    notes = tmp_path / "run" / loggers.NOTES
+    notes.unlink()
+    notes.mkdir()
+    with caplog.at_level(logging.WARNING, "tinker_ext"):
+        step(log, 1)
+        log.close()
+    assert (numbers(kept), kept.closed) == ([1], 1)
+    assert {record.getMessage() for record in caplog.records} == {
+        f"{notes} cannot be written: Is a directory."
+    }
