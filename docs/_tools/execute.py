@@ -1,10 +1,11 @@
-"""Run the code blocks of one page in order and print, as JSON, what each of them printed.
+"""Run the code blocks of pages in order and write, as JSON, what each of them printed.
 
 Blocks of Python share one namespace, as cells of a notebook do; blocks of shell run between them
 in the same folder, and a block with a title becomes a file there. A picture that a block leaves
 (`*.svg`) is part of its output.
 
-    python docs/_tools/execute.py < blocks.json
+The program reads one order a line. Each page has a process of its own, forked from this one,
+which has loaded what nearly all of them load: that took longer than most of them run.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
+import importlib
 import inspect
 import io
 import json
 import linecache
 import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -25,6 +28,15 @@ from typing import Any
 
 EXAMPLE_URL = "http://127.0.0.1:8000"
 """What the pages call a server; a live one takes its place when they are run."""
+
+LOADED = (
+    *("tinker_ext.clients.service", "tinker_ext.mock.server", "tinker_ext._wire.proto_codec"),
+    *("jsonschema_rs", "numpy.random"),
+)
+"""Nothing of it reads the environment or starts a thread when it is loaded."""
+
+PATIENCE = 1800
+"""Seconds that a page may take."""
 
 
 def execute(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -98,12 +110,32 @@ def _shell(text: str, name: str, space: dict[str, Any]) -> tuple[str, str | None
     return done.stdout, f"{text}\nexit code {done.returncode}\n{done.stdout}\n{done.stderr}"
 
 
+def page(order: dict[str, str]) -> None:
+    """Run the blocks of `given` in the folder `place`; results go to `results` and nothing else."""
+    signal.alarm(PATIENCE)
+    os.chdir(order["place"])
+    os.environ["HOME"] = order["place"]  # no key or setting of whoever builds the pages
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    told = os.open(order["told"], os.O_WRONLY | os.O_CREAT)
+    # What other programs print must not come between the orders and their answers.
+    for stream, now in ((0, nothing), (1, told), (2, told)):
+        os.dup2(now, stream)
+    blocks = json.loads(Path(order["given"]).read_text(encoding="utf-8"))
+    Path(order["results"]).write_text(json.dumps(execute(blocks)), encoding="utf-8")
+
+
 def main() -> None:
-    """Read blocks from stdin, write results to stdout and nothing else."""
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    """Read orders from stdin, write how each page ended to stdout."""
     sys.path.insert(0, "")  # files that a page wrote can be imported by it
-    os.dup2(2, 1)  # what other programs print must not come between
-    json.dump(execute(json.load(sys.stdin)), out)
+    for name in LOADED:
+        importlib.import_module(name)
+    while line := sys.stdin.readline():
+        child = os.fork()
+        if not child:
+            page(json.loads(line))
+            return  # the interpreter ends as it does after any program
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -69,33 +70,62 @@ def outputs(name: str, text: str) -> list[dict[str, Any]]:
     given = found(name, text)
     if not given:
         return []
+    with tempfile.TemporaryDirectory(prefix="tinker-ext-page-") as folder:
+        names = ("place", "given", "results", "told")
+        order = {name: f"{folder}/{name}" for name in names}
+        os.mkdir(order["place"])
+        Path(order["given"]).write_text(json.dumps(given), encoding="utf-8")
+        code = _ended(order)
+        told = Path(order["told"]).read_text(encoding="utf-8", errors="replace")
+        if code or not Path(order["results"]).exists():
+            raise SnippetError(f"{name}: exit code {code}: {told[-3000:]}")
+        results: list[dict[str, Any]] = json.loads(Path(order["results"]).read_text("utf-8"))
+    for block, result in zip(given, results, strict=False):
+        if result["error"]:
+            raise SnippetError(f"{block['name']}: {result['error'][-3000:]}")
+    if "Traceback (most recent call last)" in told:
+        raise SnippetError(f"{name}: at its end: {told[-3000:]}")
+    return results
+
+
+_idle: list[subprocess.Popen[str]] = []
+"""Processes that wait for a page; there are as many as pages are run at once."""
+
+
+def _ended(order: dict[str, str]) -> int:
+    """Let a process run a page; return the exit code of the child that it forked for it."""
+    try:
+        process = _idle.pop()
+    except IndexError:
+        process = _started()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(order) + "\n")
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    if not answer:
+        raise SnippetError(f"execute.py ended: {process.wait()}")
+    _idle.append(process)
+    return int(answer)
+
+
+def _started() -> subprocess.Popen[str]:
     env = {key: value for key, value in os.environ.items() if not key.startswith("TINKER_")}
     env |= {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}",
         "COLUMNS": "88",
         "NO_COLOR": "1",
     }
-    with tempfile.TemporaryDirectory(prefix="tinker-ext-page-") as place:
-        env["HOME"] = place  # no key or setting of whoever builds the pages
-        done = subprocess.run(
-            [sys.executable, str(HERE / "execute.py")],
-            input=json.dumps(given),
-            cwd=place,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=1800,
-            check=False,
-        )
-    if done.returncode or not done.stdout:
-        raise SnippetError(f"{name}: {done.stderr[-3000:]}")
-    results: list[dict[str, Any]] = json.loads(done.stdout)
-    for block, result in zip(given, results, strict=False):
-        if result["error"]:
-            raise SnippetError(f"{block['name']}: {result['error'][-3000:]}")
-    if "Traceback (most recent call last)" in done.stderr:
-        raise SnippetError(f"{name}: at its end: {done.stderr[-3000:]}")
-    return results
+    command = [sys.executable, str(HERE / "execute.py")]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True)
+    atexit.register(_stop, process)
+    return process
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    with process:
+        process.communicate()  # without further orders it ends
 
 
 def shown(text: str, results: list[dict[str, Any]]) -> str:
