@@ -52,6 +52,11 @@ ENDS = {
         {"r0 1+": "held", "client/dynamic_config 1": "swallowed"},
         {"flags": {"sample_max_concurrent_requests": 2}},
     ),
+    "the server is told of samples whose deadline has passed, or that do not move": (
+        "within:7 sample sleep:9 within:300 sample",
+        {"r0 1+": "held", "r1 1+": "held"},
+        {"flags": {"sample_max_concurrent_requests": 2}, "progress_timeout": 30.0},
+    ),
     "nothing moves": ("3*sample", {"asample 1+": "busy"}, {"progress_timeout": 30.0}),
     "a large one is refused": ("large sample", {"asample 1": "busy"}, {}),
     "bytes of the server": ("3*large", {}, {"flags": {"sample_dispatch_bytes_semaphore_size": 9}}),

@@ -271,6 +271,23 @@ def test_a_forked_child_writes_nothing_of_its_parent(tmp_path):
     assert not log.path.exists() or "forward" not in log.path.read_text()
 
 
+@pytest.mark.parametrize(("forked", "written"), [(False, 65), (True, 1)])
+def test_calls_are_written_when_many_wait_and_one_by_one_in_a_forked_child(
+    tmp_path, forked, written
+):
+    """M34: a crash costs the last few; a child of multiprocessing ends without a word."""
+    log = RunLog(tmp_path)
+    writer = RunLogObserver(log, Ledger(), Still(), {})
+    if forked:
+        writer.after_fork()
+    found = []
+    for number in range(1, 70):
+        writer.notice(OperationStarted(number, "forward", "m"))
+        found.append(log.path.exists() and '"forward"' in log.path.read_text())
+    assert found.index(True) + 1 == written
+    log.close()
+
+
 def test_calls_beside_the_order_are_told_by_name():
     """M34: what is done, and to what."""
     seen = []

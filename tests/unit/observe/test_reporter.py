@@ -209,3 +209,19 @@ def test_before_a_session_the_id_says_so():
     (batch,) = endpoint.batches
     assert batch["session_id"].startswith("sessionless-")
     assert [event["event"] for event in batch["events"]] == ["GENERIC_EVENT"]
+
+
+def test_close_does_not_wait_for_a_server_that_fails_just_then():
+    """M34: the rest is sent once; what the server does not take is lost, not sent again."""
+    endpoint = Endpoint(*[error_for_status(503, b"")] * 9)
+
+    async def scenario():
+        reporter = make(endpoint)
+        for _ in range(BATCH_EVENTS):
+            reporter.notice(QUIET)
+        await reporter.aclose()
+        assert asyncio.get_running_loop().time() == 0.0
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run_virtual(scenario())
+    assert endpoint.times == [0.0]
