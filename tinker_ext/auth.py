@@ -127,11 +127,11 @@ class _Renewed:
             if self._failure is not None and self._rests(ASK_AFTER_FAILURE_S):
                 raise self._failure.with_traceback(None)
             await asyncio.shield(self._renew())
-        elif left <= min(ON_DEMAND_MARGIN_S, third) and not self._rests(RETRY_AFTER_FAILURE_S):
-            with contextlib.suppress(TinkerError):  # the old one is still good
-                await asyncio.shield(self._renew())
         elif left <= min(EARLY_MARGIN_S, third) and not self._rests(RETRY_AFTER_FAILURE_S):
-            self._renew()
+            renewal = self._renew()
+            if left <= min(ON_DEMAND_MARGIN_S, third):
+                with contextlib.suppress(TinkerError):  # the old one is still good
+                    await asyncio.shield(renewal)
         assert self._value is not None
         return self._value.reveal()
 
@@ -209,23 +209,19 @@ def run_credential_command(command: str) -> str:
             timeout=COMMAND_TIMEOUT_S,
             check=False,
         )
+        code, value = done.returncode, Concealed(done.stdout.strip())
+        del done  # its repr shows the output
+        if code == 0 and value:
+            return value
+        wrong = "printed nothing; it must print a key or a JWT"
+        if code:
+            wrong = f"ended with exit code {code}; run it in a shell to see why"
     except subprocess.TimeoutExpired:
-        raise TinkerError(
-            f"TINKER_CREDENTIAL_CMD did not finish within {COMMAND_TIMEOUT_S:.0f} s; "
-            "run it in a shell to see what it waits for"
-        ) from None
-    code, value = done.returncode, Concealed(done.stdout.strip())
-    del done  # its repr shows the output
-    if code != 0:
-        raise TinkerError(
-            f"TINKER_CREDENTIAL_CMD ended with exit code {code}; run it in a shell to see why"
+        wrong = (
+            f"did not finish within {COMMAND_TIMEOUT_S:.0f} s; run it in a shell to see what it "
+            "waits for"
         )
-    if not value:
-        raise TinkerError("TINKER_CREDENTIAL_CMD printed nothing; it must print a key or a JWT")
-    return value
-
-
-Exchange = Callable[[str], Awaitable[str]]
+    raise TinkerError(f"TINKER_CREDENTIAL_CMD {wrong}")
 
 
 class ExchangedToken(_Renewed):
@@ -234,7 +230,7 @@ class ExchangedToken(_Renewed):
     def __init__(
         self,
         source: Credentials,
-        exchange: Exchange,
+        exchange: Callable[[str], Awaitable[str]],
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -417,9 +413,7 @@ class CredentialStore:
         """Store a key and make it the default one."""
         data = self._read()
         record = {"type": kind, "key": key, "name": name, "note": note, "details": details}
-        data["keys"][key_id] = {
-            field: value for field, value in record.items() if value is not None
-        }
+        data["keys"][key_id] = {k: value for k, value in record.items() if value is not None}
         data["default"] = key_id
         self._write(data)
 

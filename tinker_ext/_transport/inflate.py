@@ -130,11 +130,7 @@ class _Zstd(Inflater):
 
 
 def inflater_for(coding: str, limit: int) -> Inflater | None:
-    """Return what unpacks a Content-Encoding, or None when the body is plain.
-
-    Args:
-        coding: Value of the Content-Encoding header.
-        limit: Most bytes that may come out.
+    """Return what unpacks a Content-Encoding to at most `limit` bytes; None for a plain body.
 
     Raises:
         CorruptError: The coding was not offered by us.

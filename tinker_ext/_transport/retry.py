@@ -183,9 +183,6 @@ def verdict(
         now: Present time for a Retry-After date, when the reply has no Date header.
         timing: Base and caps of the delays.
 
-    Returns:
-        Accept, Fail or Retry.
-
     Example:
         >>> verdict(RetryRule.READ, status=429, headers={"retry-after-ms": "500"}, jitter=0.0)
         Retry(delay=0.5, source='retry-after-ms', unhealthy=False)
@@ -518,12 +515,9 @@ async def run(
 ) -> None:
     """Go on after a first attempt, until the verdict is final or a limit is reached.
 
-    Args:
-        attempts: The request; its first attempt was made.
-        again: Makes one more attempt and has `attempts` take note of it.
-        tokens: Shared by everybody who talks to this server; None where the verdicts alone say
-            when to go on.
-        on_retry: Told before each wait.
+    `again` makes one more and has `attempts` take note of it; `on_retry` is told before each wait.
+    `tokens` are shared by everybody who talks to this server; None where the verdicts alone say
+    when to go on.
     """
     first = True
 

@@ -141,11 +141,7 @@ class Dialect:
         return not self.resends and "get_client_config" in self.lacks
 
     def require(self, ability: Ability) -> None:
-        """Refuse what the server cannot do, before anything is sent.
-
-        Raises:
-            FeatureMissingError: It cannot.
-        """
+        """Refuse what the server cannot do, before anything is sent."""
         if ability not in self.abilities:
             raise FeatureMissingError(ability.value, self.base_url)
 
@@ -185,15 +181,7 @@ class DialectFile:
 
     @classmethod
     def read(cls, path: str, base_url: str) -> DialectFile:
-        """Read a file.
-
-        Args:
-            path: The file.
-            base_url: The server it must be about.
-
-        Raises:
-            ConfigurationError: It is missing, damaged, of another version or another server.
-        """
+        """Read a file; one that is missing, damaged, or not about this server is an error."""
         try:
             file = Path(path)
             if file.exists() and not file.is_file():
@@ -249,9 +237,6 @@ def choose(
         seq: Rule of the configuration (TINKER_EXT_SEQ): what the server does with seq ids.
         protobuf: Whether the protobuf runtime is installed.
         file: What was found out beforehand (TINKER_EXT_DIALECT_FILE).
-
-    Returns:
-        The dialect to start with.
 
     Example:
         >>> choose("http://x", {"pjwt_auth_enabled": False}).wire

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import attrs
 import numpy as np
@@ -23,7 +24,7 @@ from tinker_ext.types.chunks import (
     declared_tokens,
 )
 from tinker_ext.types.datum import Datum
-from tinker_ext.types.enums import StopReason, TensorDtype
+from tinker_ext.types.enums import TensorDtype
 from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.outputs import ForwardBackwardOutput
 from tinker_ext.types.sampling import (
@@ -343,7 +344,7 @@ def decode_forward(body: Any) -> ForwardBackwardOutput:
     ]
     metrics = body.get("metrics")
     return ForwardBackwardOutput(
-        loss_fn_output_type=text(body["loss_fn_output_type"]),
+        loss_fn_output_type=_text(body["loss_fn_output_type"]),
         loss_fn_outputs=outputs,
         metrics={str(n): _number(v) for n, v in ({} if metrics is None else metrics).items()},
     )
@@ -390,8 +391,8 @@ def _sequence(body: Any) -> SampledSequence:
     if values is not None and len(values) != len(tokens):
         raise ValueError(f"{len(tokens)} tokens with {len(values)} logprobs")
     return SampledSequence(
-        stop_reason=cast("StopReason", text(body["stop_reason"])),
-        sequence_id=text(body.get("sequence_id") or ""),
+        stop_reason=_text(body["stop_reason"]),
+        sequence_id=_text(body.get("sequence_id") or ""),
         tokens_np=tokens,
         logprobs_np=values,
         topk_logprobs_np=_topk(
@@ -452,30 +453,25 @@ def _refuse_bools(values: list[Any], array: npt.NDArray[Any]) -> None:
         raise ValueError("expected a list of numbers, got true or false among them")
 
 
-def _shape(value: Any) -> list[int] | None:
-    if value is not None and not (
-        isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)
-    ):
-        raise ValueError(f"expected a shape, got {value!r:.100}")
+def _fit(value: Any, fits: bool, what: str) -> Any:
+    """The value of a reply; ValueError unless it fits."""
+    if not fits:
+        raise ValueError(f"expected {what}, got {value!r:.100}")
     return value
+
+
+def _shape(value: Any) -> Any:
+    sizes = isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)
+    return _fit(value, value is None or sizes, "a shape")
+
+
+def _count(value: Any) -> Any:
+    return _fit(value, type(value) is int and value >= 0, "a count")
 
 
 def _number(value: Any) -> float:
-    if value is None:
-        return float("nan")
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"expected a number, got {value!r}")
-    return value
+    return math.nan if value is None else _fit(value, type(value) in _NUMBERS, "a number")
 
 
-def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"expected a count, got {value!r}")
-    return value
-
-
-def text(value: Any) -> str:
-    """A string of a reply, or ValueError."""
-    if not isinstance(value, str):
-        raise ValueError(f"expected a string, got {value!r}")
-    return value
+def _text(value: Any) -> Any:
+    return _fit(value, isinstance(value, str), "a string")

@@ -61,11 +61,7 @@ def read_promise(content: bytes) -> tuple[str, list[str] | None]:
 
 
 def check_promise(record: Any) -> None:
-    """Refuse an answer that names a future by nothing; one without a future passes.
-
-    Raises:
-        ValueError: The id is empty.
-    """
+    """Refuse an answer that names a future by nothing; one without a future passes."""
     if getattr(record, "request_id", None) == "":
         raise ValueError("request_id is empty, so nobody can ask for the result")
 
@@ -91,11 +87,7 @@ def read_json(op: Operation[Any, Any], body: Any) -> Any:
 
 
 def read_proto(op: Operation[Any, Any], content: bytes) -> Any:
-    """Read a protobuf body for a future of this operation.
-
-    Raises:
-        ValueError: It does not fit, or the operation has no protobuf form.
-    """
+    """Read a protobuf body for a future of this operation; ValueError when it does not fit."""
     decode = _proto_decoders().get(op.result or "")
     if decode is None:
         raise ValueError(f"{op.result} came as protobuf")
@@ -114,11 +106,7 @@ def _proto_decoders() -> dict[str, Callable[[bytes], Any]]:
 
 
 def check_ids(record: Any) -> Any:
-    """Return the record; one whose id is empty cannot be used, and is as good as unreadable.
-
-    Raises:
-        ValueError: An id is empty.
-    """
+    """Return the record; one whose id is empty cannot be used, and is as good as unreadable."""
     for name in _IDS:
         if getattr(record, name, None) == "":
             raise ValueError(f"{name} is empty")

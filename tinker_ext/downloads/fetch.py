@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 import hashlib
 import json
 import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
@@ -69,18 +68,16 @@ class Version:
         return self.validator.startswith('"')
 
     def _is_sound(self) -> bool:
-        text = self.validator
         return (
-            isinstance(text, str)
-            and _is_strong(text)
+            isinstance(self.validator, str)
+            and _is_strong(self.validator)
             and (self.total is None or (type(self.total) is int and self.total >= 0))
             and (self.sha256 is None or isinstance(self.sha256, str))
         )
 
 
-def _is_strong(validator: str) -> bool:
-    """Whether it can be sent back in a header, and names one version."""
-    text = validator
+def _is_strong(text: str) -> bool:
+    """Whether a validator can be sent back in a header, and names one version."""
     return text.isascii() and text.isprintable() and bool(text) and not text.startswith("W/")
 
 
@@ -155,7 +152,7 @@ class Part:
         self.discard()
 
 
-@contextlib.contextmanager
+@contextmanager
 def alone(target: Path) -> Iterator[None]:
     """Hold off everybody else who would work on a target.
 
@@ -348,23 +345,20 @@ class _Download:
         if whole is None:
             whole = self.size
         elif self.size is not None and whole != self.size:
-            self.part.discard()
+            why = f"{_place(self.url)} has {whole} bytes where {self.size} were expected"
+            raise self._discarded(why)
+        most = self.limits.max_bytes
+        if whole is not None and whole > most:
             raise DownloadError(
-                f"{_place(self.url)} has {whole} bytes where {self.size} were expected"
-            )
-        if whole is not None and whole > self.limits.max_bytes:
-            raise DownloadError(
-                f"{_place(self.url)} has {whole} bytes, more than the {self.limits.max_bytes} "
-                "allowed"
+                f"{_place(self.url)} has {whole} bytes, more than the {most} allowed"
             )
         with self.part.path.open("ab") as file:
             # As they come: a block that is not full would be lost with its connection.
             for block in response.iter_raw():
                 have += len(block)
-                if have > (self.limits.max_bytes if whole is None else whole):
+                if have > (most if whole is None else whole):
                     file.close()
-                    self.part.discard()
-                    raise DownloadError(f"{_place(self.url)} sent more bytes than it announced")
+                    raise self._discarded(f"{_place(self.url)} sent more bytes than it announced")
                 file.write(block)
                 self.progress(have, whole)
                 if self._left() <= 0:
@@ -374,24 +368,19 @@ class _Download:
             raise _Interrupted(f"the stream ended after {have} of {whole} bytes")
 
     def verify(self) -> None:
-        """Compare what arrived with what was expected.
-
-        Raises:
-            DownloadError: It is another file; it is discarded.
-        """
-        have = self.part.size
+        """Discard what arrived, with an error, unless it is what was expected."""
+        have, version = self.part.size, self.part.version
         if self.size is not None and have != self.size:
-            self.part.discard()
-            raise DownloadError(
-                f"the file has {have} bytes where {self.size} were expected; discarded"
-            )
-        version = self.part.version
+            why = f"the file has {have} bytes where {self.size} were expected; discarded"
+            raise self._discarded(why)
         wanted = self.sha256 or (version.sha256 if version is not None else None)
-        if wanted is None:
-            return
-        if _digest(self.part.path) != wanted.lower():
-            self.part.discard()
-            raise DownloadError("the file does not have the expected SHA-256 digest; discarded")
+        if wanted is not None and _digest(self.part.path) != wanted.lower():
+            why = "the file does not have the expected SHA-256 digest; discarded"
+            raise self._discarded(why)
+
+    def _discarded(self, why: str) -> DownloadError:
+        self.part.discard()
+        return DownloadError(why)
 
     def _left(self) -> float:
         return self.deadline - time.monotonic()
@@ -439,12 +428,10 @@ def fetch(
             was fetched stays in ``NAME.part`` unless it is known to be wrong.
     """
     bounds = limits or FetchLimits()
-    own = client is None
-    http = client or _client()
     notes = target.with_name(target.name + ".version.json")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with alone(target):
+        with _client() if client is None else nullcontext(client) as http, alone(target):
             download = _Download(
                 http,
                 url,
@@ -471,9 +458,6 @@ def fetch(
         ) from error
     except httpx.InvalidURL as error:
         raise DownloadError(f"the address of the download is not a URL: {error}") from None
-    finally:
-        if own:
-            http.close()
     return target
 
 

@@ -18,8 +18,8 @@ from tinker_ext._wire.json_codec import (
     _count,
     _number,
     _shape,
+    _text,
     sample_body,
-    text,
 )
 
 NUMBERS = [
@@ -83,7 +83,7 @@ def test_what_is_not_a_shape(value):
 def test_single_values():
     """A number may be null, a count may not; neither is a truth value."""
     assert math.isnan(_number(None))
-    assert (_number(0), _number(2.5), _count(0), _count(7), text("")) == (0, 2.5, 0, 7, "")
+    assert (_number(0), _number(2.5), _count(0), _count(7), _text("")) == (0, 2.5, 0, 7, "")
     for value in (True, "1", [1]):
         with pytest.raises(ValueError, match="expected a number"):
             _number(value)
@@ -92,7 +92,7 @@ def test_single_values():
             _count(value)
     for value in (None, 1, b"x"):
         with pytest.raises(ValueError, match="expected a string"):
-            text(value)
+            _text(value)
 
 
 @pytest.mark.parametrize(
