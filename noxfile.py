@@ -38,8 +38,9 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 
 HERE = Path(__file__).parent
 PIP = ["--quiet", "--disable-pip-version-check"]
-# More than there are processors: tests also wait, for programs to start and for silent servers.
-WORKERS = min((os.cpu_count() or 1) + 2, 10)
+# One more than there are processors: tests also wait, for programs to start and for silent servers.
+# Each collects all tests, which takes five seconds of a processor.
+WORKERS = min((os.cpu_count() or 1) + 1, 10)
 PARALLEL = ["-n", str(WORKERS), "--dist", "worksteal"]
 GENERATOR = ["openapi-python-client==0.29.1", "ruff==0.17.4", "grpcio-tools==1.85.1", "pyyaml"]
 TYPES = ["mypy==2.4.1", "types-PyYAML", "types-protobuf"]

@@ -30,20 +30,25 @@ _printed: dict[str, Future[list[dict[str, Any]]]] = {}
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages made from code, then begin to run the snippets, those of several pages at once.
 
-    Pages without snippets are rendered first, which takes about as long as running them.
+    Pages without snippets are rendered first, which takes about as long as running them. Those of
+    the tutorial train for seconds: begun last, they would be waited for.
     """
     for path, text in made_pages.pages().items():
         files.append(File.generated(config, path, content=text))
     if os.environ.get("TINKER_EXT_DOCS_FAST"):
         return files
     pool = ThreadPoolExecutor(min(os.cpu_count() or 1, 4))
-    for file in files.documentation_pages():
+    for file in sorted(files.documentation_pages(), key=_takes_little):
         if snippets.found(file.src_uri, file.content_string):
             _printed[file.src_uri] = pool.submit(
                 snippets.outputs, file.src_uri, file.content_string
             )
     pool.shutdown(wait=False)
     return Files(sorted(files, key=lambda file: file.src_uri in _printed))
+
+
+def _takes_little(file: File) -> bool:
+    return not file.src_uri.startswith("tutorial/")
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

@@ -659,7 +659,7 @@ def test_a_slow_name_delays_nobody_else(loaded, server, tmp_path):
     time.sleep(0.5)
     with connect() as service:
         training = service.create_lora_training_client(MODEL, rank=4)
-        data = [Datum(ModelInput.from_ints(range(200)), {"target_tokens": range(200)})] * 300
+        data = [Datum(ModelInput.from_ints(range(200)), {"target_tokens": range(200)})] * 120
         training.forward_backward(data, "cross_entropy").result(300)
     assert not any(future.done() for future in stuck)
     free.set()

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import gc
 import graphlib
 import re
 import subprocess
@@ -41,10 +42,12 @@ LEAVES |= {
 
 @pytest.fixture(autouse=True, scope="module")
 def trees_let_go() -> Iterator[None]:
-    """Half a million nodes, which every garbage collection of later tests would walk through."""
+    """Half a million nodes, which every garbage collection would walk through, then and later."""
+    gc.disable()
     yield
     parsed.cache_clear()
     nodes.cache_clear()
+    gc.enable()
 
 
 @functools.cache
