@@ -442,15 +442,11 @@ def _array(values: Any, dtype: TensorDtype) -> npt.NDArray[Any]:
             array = found.astype(dtype)
         if dtype == "float32" and np.isinf(array).any():
             raise ValueError("a number does not fit float32")
-    _refuse_bools(values, array)
-    return array
-
-
-def _refuse_bools(values: list[Any], array: npt.NDArray[Any]) -> None:
-    """Refuse true and false, which are taken for numbers where real ones stand beside them."""
-    # Only where a number is 0 or 1 can it have been one of them.
+    # True and false are taken for numbers where real ones stand beside them, and only where a
+    # number is 0 or 1 can it have been one of them.
     if ((array == 0) | (array == 1)).any() and bool in set(map(type, values)):
         raise ValueError("expected a list of numbers, got true or false among them")
+    return array
 
 
 def _fit(value: Any, fits: bool, what: str) -> Any:
