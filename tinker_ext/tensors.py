@@ -126,9 +126,8 @@ def to_array(
         try:
             return np.array(source, dtype=np.float32, order="C")
         except FloatingPointError:
-            raise InvalidInputError(
-                f"{what}: {_offender(source)} is outside the range of float32."
-            ) from None
+            wide = source[np.isfinite(source) & (np.abs(source) > np.finfo(np.float32).max)].flat[0]
+            raise InvalidInputError(f"{what}: {wide} is outside the range of float32.") from None
 
 
 def kept(source: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -138,7 +137,7 @@ def kept(source: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """
     if source.flags.carray:  # in one piece, aligned and writable: nearly every array
         view = source[...]
-        view.setflags(write=False)
+        view.setflags(False)  # type: ignore[call-arg]  # a name takes longer than the rest
         return view
     return frozen_copy(source)
 
@@ -232,11 +231,6 @@ def _to_int64(source: npt.NDArray[Any], kind: str, what: str) -> npt.NDArray[np.
                 f"{what}: {source[~fits].flat[0]} is not a whole number that fits int64."
             )
     return np.array(source, dtype=np.int64, order="C")
-
-
-def _offender(source: npt.NDArray[Any]) -> object:
-    limit = float(np.finfo(np.float32).max)
-    return source[np.isfinite(source) & (np.abs(source) > limit)].flat[0]
 
 
 def _refusal(source: npt.NDArray[Any], kind: str, what: str) -> str:

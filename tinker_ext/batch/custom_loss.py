@@ -11,7 +11,7 @@ forward_backward request with cross_entropy → `with_custom_loss`.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -182,11 +182,8 @@ def _with_gradients(
                 f"The gradient of datum {index} is not finite; nothing was sent."
             )
         arrays.append(array)
-    return Evaluation(value, _numbers(metrics), arrays)
-
-
-def _numbers(metrics: Mapping[str, Any] | None) -> dict[str, float]:
-    return {name: _number(f"metric {name!r}", value) for name, value in (metrics or {}).items()}
+    told = {name: _number(f"metric {name!r}", each) for name, each in (metrics or {}).items()}
+    return Evaluation(value, told, arrays)
 
 
 def _number(what: str, value: Any) -> float:

@@ -115,10 +115,8 @@ async def _refuse() -> None:
 
 def _own_secrets_stay(base_url: str, config: Config, api_key: str | None) -> Config:
     """The configuration for a server that a text led to, without secrets meant for others."""
-    origin, own = (
-        origin_of(base_url),
-        origin_of(os.environ.get("TINKER_BASE_URL") or HOSTED_BASE_URL),
-    )
+    origin = origin_of(base_url)
+    own = origin_of(os.environ.get("TINKER_BASE_URL") or HOSTED_BASE_URL)
     if embedded.is_embedded(base_url) or origin == own or origin in _told:
         return config
     given = os.environ.get("TINKER_API_KEY") or os.environ.get("TINKER_CREDENTIAL_CMD")

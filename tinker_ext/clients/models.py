@@ -8,7 +8,7 @@ import logging
 import random
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 import attrs
@@ -178,33 +178,22 @@ async def _create_by_loading(workspace: Workspace, state: SavedState) -> Trainin
 
 async def _saved_model(workspace: Workspace, state: SavedState) -> NewModel:
     """What the server says about the model that was saved."""
-    if not workspace.server.lacks(api.GET_WEIGHTS_INFO):
+    server, op, token = workspace.server, api.GET_WEIGHTS_INFO, state.weights_access_token
+    if not server.lacks(op):
+        headers = (("X-API-Key", token),) if token is not None else ()
         with contextlib.suppress(FeatureMissingError):
-            return await _from_weights_info(workspace, state)
+            info = await server.call(op, headers=headers, tinker_path=state.path)
+            where = {name: getattr(info, name) is not False for name in ADAPTER[2:]}
+            family: Any = info.optimizer_config
+            tag = getattr(family, "type", None) or getattr(family, "type_", None)
+            lora = LoraConfig(rank=info.lora_rank or 32, **where)
+            return NewModel(
+                info.base_model, lora, optimizer=None if tag in (None, "adamw") else family
+            )
     # First-era servers: the run itself says what it trains.
     run_id = state.path.partition("://")[2].partition("/")[0]
-    run = await workspace.server.call(api.GET_TRAINING_RUN, training_run_id=run_id)
+    run = await server.call(api.GET_TRAINING_RUN, training_run_id=run_id)
     return NewModel(run.base_model, LoraConfig(rank=run.lora_rank or 32), run.user_metadata)
-
-
-async def _from_weights_info(workspace: Workspace, state: SavedState) -> NewModel:
-    token = state.weights_access_token
-    headers = (("X-API-Key", token),) if token is not None else ()
-    info = await workspace.server.call(
-        api.GET_WEIGHTS_INFO, headers=headers, tinker_path=state.path
-    )
-    family = info.optimizer_config
-    tag = getattr(family, "type", None) or getattr(family, "type_", None)
-    return NewModel(
-        info.base_model,
-        LoraConfig(
-            rank=info.lora_rank or 32,
-            train_unembed=info.train_unembed is not False,
-            train_mlp=info.train_mlp is not False,
-            train_attn=info.train_attn is not False,
-        ),
-        optimizer=cast("OptimizerConfig", family) if tag not in (None, "adamw") else None,
-    )
 
 
 # -- in a journal ------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 import attrs
 from tinker_api import operations as api
@@ -33,6 +33,8 @@ from tinker_ext.errors import (
     TraceExportError,
     WhoamiError,
 )
+from tinker_ext.types.enums import AccessScope, AuditEventType
+from tinker_ext.types.records import check_type
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,9 +79,6 @@ class Pages(Generic[T]):
         is_last = seen >= total if isinstance(total, int) else len(found) < self._size
         return found, None if is_last else seen
 
-
-AccessScope = Literal["owned", "accessible"]
-EventType = Literal["all", "checkpoints", "projects", "teams", "organizations"]
 
 TRACE_POLL_SECONDS = 5.0
 ARCHIVE_LIFETIME = timedelta(minutes=15)
@@ -134,14 +133,13 @@ class AdminClient(LookUps):
     """
 
     def get_audit_log(
-        self, event_type: EventType = "all", day: date | None = None
+        self, event_type: AuditEventType = "all", day: date | None = None
     ) -> Future[types.AuditLogResponse]:
         """Entries of the audit log of one day (today by default)."""
+        check_type("day", day, date | None, "a datetime.date")
+        told = None if day is None else day.isoformat()
         return self._ask(
-            api.LIST_AUDIT_LOG,
-            method="get_audit_log",
-            event_type=event_type,
-            day=None if day is None else _day(day),
+            api.LIST_AUDIT_LOG, method="get_audit_log", event_type=event_type, day=told
         )
 
     get_audit_log_async = awaited(get_audit_log)
@@ -603,12 +601,6 @@ def _run_and_checkpoint(tinker_path: str) -> tuple[str, str]:
             return run_id, rest
     parsed = paths.parse_checkpoint(tinker_path)
     return parsed.training_run_id, parsed.checkpoint_id
-
-
-def _day(value: date) -> str:
-    if not isinstance(value, date):
-        raise InvalidInputError(f"day must be a datetime.date, not {value!r}.")
-    return value.isoformat()
 
 
 def _instant(value: datetime | date | str) -> str:

@@ -28,7 +28,7 @@ from tinker_ext.clients.arguments import (
 )
 from tinker_ext.core.completions import Completions
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture, LightFuture
-from tinker_ext.core.in_flight import PendingOperation, PendingOperations
+from tinker_ext.core.in_flight import PendingOperation
 from tinker_ext.core.loop import Shared
 from tinker_ext.core.retry_config import RetryConfig, portable
 from tinker_ext.core.sample_pool import Sample, Source
@@ -339,9 +339,7 @@ class SamplingClient:
 
     def pending(self) -> list[PendingOperation]:
         """Samples of this client in flight or queued, oldest first."""
-        return PendingOperations(
-            op for op in self._workspace.pending() if op.target == self._source.key
-        )
+        return self._workspace.pending(self._source.key)
 
     def on_queue_state_change(
         self, queue_state: QueueState, queue_state_reason: str | None = None

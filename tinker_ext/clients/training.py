@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.util
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -10,16 +12,17 @@ from contextvars import ContextVar
 from typing import Any, Literal
 
 import attrs
+import numpy as np
 from tinker_api import operations as api
 from tinker_api.operations import Operation
 
 from tinker_ext import forks, paths, types
+from tinker_ext._wire import json_codec
 from tinker_ext._wire.dialect import Ability, Dialect, Wire
-from tinker_ext._wire.json_codec import check_json, dumps
 from tinker_ext._wire.payload import Payload, small
 from tinker_ext.batch import custom_loss
 from tinker_ext.batch.checks import check_batch
-from tinker_ext.batch.chunking import NUMBERS_ERA, Limits, split
+from tinker_ext.batch.chunking import NUMBERS_ERA, Limits, datum_size, split
 from tinker_ext.batch.custom_loss import Backend
 from tinker_ext.batch.merge import merge, trained_positions
 from tinker_ext.clients.arguments import (
@@ -37,28 +40,81 @@ from tinker_ext.clients.arguments import (
     submitted,
     warn,
 )
-from tinker_ext.clients.chunks import (
-    ForwardChunk,
-    LossConfig,
-    encode,
-    filler,
-    has_zstd,
-    roughly_bytes,
-)
 from tinker_ext.clients.losses import LossHandle
 from tinker_ext.clients.sampling import SamplingClient
 from tinker_ext.core.future import APIFuture, AwaitableConcurrentFuture
-from tinker_ext.core.in_flight import PendingOperation, PendingOperations
+from tinker_ext.core.in_flight import PendingOperation
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.core.server import prepare
 from tinker_ext.core.training_queue import QueuedCall, TrainingQueue
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import InvalidInputError
-from tinker_ext.types.checkpoints import SaveWeightsForSamplerResponse, SaveWeightsResponse
 from tinker_ext.types.datum import Datum
 from tinker_ext.types.enums import LossFnType, QueueState
+from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.optimizer import AdamParams, DimuonParams, OptimParams
 from tinker_ext.types.outputs import ForwardBackwardOutput
+
+LossConfig = Mapping[str, "float | str"]
+
+_MEASURED_DATUMS = 16
+
+
+@attrs.define
+class ForwardChunk:
+    """One chunk of forward or forward_backward; called with a wire, it gives the encoded body."""
+
+    model_id: str
+    data: Sequence[Datum]
+    loss_fn: str
+    loss_fn_config: LossConfig | None
+    forward_only: bool
+    zstd: bool
+    later: bool = False
+    """Whether JSON may be written when the chunk leaves, because others leave before it."""
+    sized_images: bool | None = None
+    """Whether JSON has images with their size (first era) or without; None: as they were given."""
+    _encoded: Payload | None = None
+
+    def __call__(self, wire: Wire) -> Payload:
+        """Encode, unless that was done for this wire already."""
+        if self._encoded is not None and self._encoded.wire is wire:
+            return self._encoded
+        batch = self.model_id, self.data, self.loss_fn, self.loss_fn_config
+        if wire is Wire.JSON:
+            self._encoded = json_codec.encode_forward(
+                *batch,
+                forward_only=self.forward_only,
+                later=self.later,
+                sized_images=self.sized_images,
+            )
+        else:
+            from tinker_ext._wire import proto_codec
+
+            self._encoded = proto_codec.encode_forward(
+                *batch, forward_only=self.forward_only, zstd=self.zstd
+            )
+        return self._encoded
+
+
+@functools.cache
+def has_zstd() -> bool:
+    """Whether bodies can be compressed here."""
+    return importlib.util.find_spec("zstandard") is not None
+
+
+def filler(model_id: str) -> ForwardChunk:
+    """A forward pass over one token with weight 0: takes a number and changes nothing."""
+    nothing = {"target_tokens": np.zeros(1, np.int64), "weights": np.zeros(1, np.float32)}
+    datum = Datum(ModelInput.from_ints([0]), nothing)
+    return ForwardChunk(model_id, [datum], "cross_entropy", None, True, False)
+
+
+def encode(chunks: Sequence[ForwardChunk], wire: Wire) -> None:
+    """Encode chunks for a wire before they leave."""
+    for chunk in chunks:
+        chunk(wire)
+
 
 # Least value of a setting, and the one it must stay below. Checked where a step is taken:
 # AdamParams itself takes any finite number, as users of the official type know it.
@@ -88,7 +144,7 @@ def step_params(optim_params: OptimParams | None, adam_params: AdamParams | None
         raise InvalidInputError(f"optim_params must be AdamParams or the like, not {chosen!r}.")
     if not isinstance(chosen, (AdamParams, DimuonParams)):
         # What the settings of other families mean is known to the server alone.
-        check_json("optim_params", record_of(chosen))
+        json_codec.check_json("optim_params", record_of(chosen))
     else:
         for name, (least, below) in _STEP_BOUNDS.items():
             value = getattr(chosen, name, least)
@@ -281,7 +337,7 @@ class TrainingClient(forks.OfThisProcess):
         ttl_seconds: int | None = None,
         overwrite: bool = False,
         user_metadata: dict[str, str] | None = None,
-    ) -> APIFuture[SaveWeightsResponse]:
+    ) -> APIFuture[types.SaveWeightsResponse]:
         """Save weights and optimizer state.
 
         Args:
@@ -325,7 +381,7 @@ class TrainingClient(forks.OfThisProcess):
         name: str,
         ttl_seconds: int | None = None,
         user_metadata: dict[str, str] | None = None,
-    ) -> APIFuture[SaveWeightsForSamplerResponse]:
+    ) -> APIFuture[types.SaveWeightsForSamplerResponse]:
         """Save weights to sample from.
 
         Args:
@@ -447,9 +503,7 @@ class TrainingClient(forks.OfThisProcess):
 
     def pending(self) -> list[PendingOperation]:
         """Operations of this model in flight or queued, oldest first."""
-        return PendingOperations(
-            op for op in self._workspace.pending() if op.target == self.model_id
-        )
+        return self._workspace.pending(self.model_id)
 
     def on_queue_state_change(
         self, queue_state: QueueState, queue_state_reason: str | None = None
@@ -502,11 +556,11 @@ class TrainingClient(forks.OfThisProcess):
     ) -> AwaitableConcurrentFuture[Any]:
         """Send a small body of fields, those of `late` known only when it leaves."""
         arguments["model_id"] = self.model_id
-        head = dumps(prepare(op, arguments).body) if late is None else b""
+        head = json_codec.dumps(prepare(op, arguments).body) if late is None else b""
 
         def make(_: Wire) -> Payload:
             more = {} if late is None else late()
-            return small(op.name, head or dumps(prepare(op, {**arguments, **more}).body))
+            return small(op.name, head or json_codec.dumps(prepare(op, {**arguments, **more}).body))
 
         call = self._reserve(op)
         combine = None if convert is None else (lambda values: convert(values[0]))
@@ -537,8 +591,7 @@ class TrainingClient(forks.OfThisProcess):
         check_batch(data, *loss, finite=dialect.wire is Wire.JSON)
         with self._place(op, data) as call:
             chunks = self._chunks(dialect, op, data, *loss)
-            for chunk in chunks:
-                chunk(dialect.wire)
+            encode(chunks, dialect.wire)
             return self._arm(call, chunks)
 
     async def _forward_async(
@@ -551,7 +604,9 @@ class TrainingClient(forks.OfThisProcess):
             ready = workspace.server.ready
             dialect = known if known is not None else await workspace.submit(ready())
             chunks = self._chunks(dialect, op, data, *loss)
-            await workspace.runtime.offload(roughly_bytes(data), encode, chunks, dialect.wire)
+            measured = data[:_MEASURED_DATUMS]
+            size = sum(datum_size(each, "bytes") for each in measured) * len(data) // len(measured)
+            await workspace.runtime.offload(size, encode, chunks, dialect.wire)
             return self._arm(call, chunks)
 
     def _chunks(

@@ -13,7 +13,7 @@ from tinker_ext import _statuses as statuses
 from tinker_ext._wire import results
 from tinker_ext._wire.dialect import Wire, has_protobuf
 from tinker_ext._wire.payload import Payload
-from tinker_ext.clients.chunks import ForwardChunk
+from tinker_ext.clients.training import ForwardChunk
 from tinker_ext.conform.data import datum
 from tinker_ext.conform.reference import Floats, flat
 from tinker_ext.conform.registry import fail

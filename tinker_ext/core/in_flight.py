@@ -197,12 +197,13 @@ class InFlight:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def snapshot(self, now: float) -> list[PendingOperation]:
-        """Everything in flight or queued, oldest first; from any thread."""
+    def snapshot(self, now: float, target: str | None = None) -> list[PendingOperation]:
+        """What is in flight or queued, oldest first, for one target or all; from any thread."""
         entries = list(self._entries)
         for queue in self._queues:
             entries.extend(queue())
-        found = PendingOperations(entry.snapshot(now) for entry in entries)
+        mine = (entry for entry in entries if target is None or entry.target == target)
+        found = PendingOperations(entry.snapshot(now) for entry in mine)
         found.sort(key=lambda op: -op.seconds)
         return found
 

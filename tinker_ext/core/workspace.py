@@ -205,9 +205,9 @@ class Workspace:
         """What the server speaks; asks it, and waits, when nothing was sent yet."""
         return self.server.dialect or self.submit(self.server.ready()).result()
 
-    def pending(self) -> list[PendingOperation]:
-        """Everything in flight or queued, oldest first."""
-        return self.server.in_flight.snapshot(self.runtime.time())
+    def pending(self, target: str | None = None) -> list[PendingOperation]:
+        """What is in flight or queued, oldest first: everything, or for one target."""
+        return self.server.in_flight.snapshot(self.runtime.time(), target)
 
     def after_fork(self) -> None:
         """In a forked child: share nothing with the parent but the server and its settings.

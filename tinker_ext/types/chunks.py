@@ -7,7 +7,7 @@ import binascii
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, Union
+from typing import Any, Literal, TypeAlias, Union, cast, get_args
 
 import attrs
 import numpy as np
@@ -140,9 +140,7 @@ class EncodedTextChunk:
         """The token ids as a list."""
         if self._list is None:
             _put_list(self, self.ids.tolist())
-        tokens = self._list
-        assert tokens is not None
-        return tokens
+        return cast("list[int]", self._list)
 
     @property
     def is_small(self) -> bool:
@@ -327,32 +325,25 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 ModelInputChunk: TypeAlias = Union[  # noqa: UP007
     EncodedTextChunk, ImageAssetPointerChunk, ImageChunk, DmelChunk
 ]
-CHUNK_TYPES: tuple[type, ...] = (EncodedTextChunk, ImageAssetPointerChunk, ImageChunk, DmelChunk)
-_BY_TYPE: dict[object, Callable[..., ModelInputChunk]] = {
-    "encoded_text": EncodedTextChunk,
-    "image_asset_pointer": ImageAssetPointerChunk,
-    "image": ImageChunk,
-    "dmel": DmelChunk,
-}
-# In this order: images of the first era have `tokens` too.
-_BY_KEY: dict[str, str] = {
-    "dmel": "dmel",
-    "location": "image_asset_pointer",
-    "data": "image",
-    "tokens": "encoded_text",
+CHUNK_TYPES: tuple[type, ...] = get_args(ModelInputChunk)
+# Type → the field that tells it, and its class; images of the first era have `tokens` too.
+_KINDS: dict[object, tuple[str, Callable[..., ModelInputChunk]]] = {
+    "dmel": ("dmel", DmelChunk),
+    "image_asset_pointer": ("location", ImageAssetPointerChunk),
+    "image": ("data", ImageChunk),
+    "encoded_text": ("tokens", EncodedTextChunk),
 }
 
 
 def chunk_from_dict(value: Mapping[str, Any]) -> ModelInputChunk:
     """The chunk that a dict describes; without `type`, its fields tell which one it is."""
-    by_key = next((kind for key, kind in _BY_KEY.items() if key in value), None)
-    kind = value.get("type", by_key)
-    make = _BY_TYPE.get(kind) if isinstance(kind, str) else None
-    if make is None:
-        known = ", ".join(map(str, _BY_TYPE))
+    told = next((kind for kind, (field, _) in _KINDS.items() if field in value), None)
+    kind = value.get("type", told)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        known = ", ".join(map(str, _KINDS))
         raise InvalidInputError(f"a chunk of type {kind!r} does not exist; types are {known}.")
     try:
-        return make(**value)
+        return _KINDS[kind][1](**value)
     except TypeError as error:
         # A field is missing or unknown; Python puts the name of the constructor before it.
         raise InvalidInputError(f"{kind}: {str(error).rpartition('__init__() ')[2]}.") from None

@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from tinker_api.models import LOSS_FN_TYPE_VALUES
+from tinker_api.models import AccessScope as AccessScope
+from tinker_api.models import AuditEventType as AuditEventType
 from tinker_api.models import LossFnType as LossFnType
 from tinker_api.models import TensorDtype as TensorDtype
 

@@ -36,18 +36,16 @@ def _stop(value: Any) -> str | list[str] | list[int] | None:
         if all(isinstance(item, str) and item for item in items):
             return items
         if all(hasattr(item, "__index__") and not isinstance(item, bool) for item in items):
-            return [_stop_token(int(item)) for item in items]
+            tokens = [int(item) for item in items]
+            bad = next((each for each in tokens if not 0 <= each <= _LARGEST_TOKEN), None)
+            if bad is not None:
+                raise InvalidInputError(f"stop: token {bad} is outside 0 … {_LARGEST_TOKEN}.")
+            return tokens
     if value == "" or (isinstance(value, (list, tuple)) and "" in value):
         raise InvalidInputError("stop must not be an empty text; an empty list stops at nothing.")
     raise InvalidInputError(
         f"stop must be a string, a list of strings or a list of token ids, not {value!r}."
     )
-
-
-def _stop_token(token: int) -> int:
-    if not 0 <= token <= _LARGEST_TOKEN:
-        raise InvalidInputError(f"stop: token {token} is outside 0 … {_LARGEST_TOKEN}.")
-    return token
 
 
 @attrs.frozen(kw_only=True, getstate_setstate=False, field_transformer=follow)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tinker_ext.types.enums import TensorDtype
 
 _VALUES_IN_REPR = 6
-_INT64, _FLOAT32 = np.dtype(np.int64), np.dtype(np.float32)
 
 
 @attrs.frozen(init=False, eq=False, repr=False)
@@ -134,19 +133,8 @@ class TensorData:
     @classmethod
     def keep(cls, array: npt.NDArray[Any]) -> Self | None:
         """Take a numpy array that can travel as it is; None when it has to be converted."""
-        dtype = array.dtype
-        if dtype is _FLOAT32:
-            name: TensorDtype = "float32"
-        elif dtype is _INT64:
-            name = "int64"
-        else:
-            return None
-        if array.flags.carray:
-            view = array[...]
-            view.setflags(False)  # type: ignore[call-arg]  # a name takes longer than the rest
-        else:
-            view = tensors.kept(array)
-        return cls.constant(view, name, array.shape)
+        name = tensors.wire_name(array.dtype)
+        return None if name is None else cls.constant(tensors.kept(array), name, array.shape)
 
     @classmethod
     def copied(cls, array: npt.NDArray[Any]) -> Self | None:
@@ -155,7 +143,7 @@ class TensorData:
         if name is None:
             return None
         copy = array.copy()
-        copy.setflags(False)  # type: ignore[call-arg]  # as above
+        copy.setflags(False)  # type: ignore[call-arg]  # a name takes longer than the rest
         return cls.constant(copy, name, copy.shape)
 
     @classmethod
@@ -287,13 +275,11 @@ class TensorData:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TensorData):
             return NotImplemented
-        same = self.dtype == other.dtype and self.full_shape == other.full_shape
-        if not same or self.is_sparse != other.is_sparse:
-            return False
         return (
-            np.array_equal(self.array, other.array, equal_nan=True)
-            and _same_indices(self.crow, other.crow)
-            and _same_indices(self.col, other.col)
+            (self.dtype, self.full_shape) == (other.dtype, other.full_shape)
+            and np.array_equal(self.array, other.array, equal_nan=True)
+            and self.sparse_crow_indices == other.sparse_crow_indices
+            and self.sparse_col_indices == other.sparse_col_indices
         )
 
     def __hash__(self) -> int:
@@ -320,12 +306,6 @@ def _pad(value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"pad_value must be an integer, not {value!r}.")
     return int(value)
-
-
-def _same_indices(left: npt.NDArray[np.int64] | None, right: npt.NDArray[np.int64] | None) -> bool:
-    if left is None or right is None:
-        return left is right
-    return np.array_equal(left, right)
 
 
 def _dims(shape: Sequence[int]) -> tuple[int, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
-from tinker_ext.clients.rest import _day, _instant
+from tinker_ext.clients.rest import AdminClient, _instant
 from tinker_ext.errors import InvalidInputError
 
 EAST = timezone(timedelta(hours=5, minutes=30))
@@ -44,7 +45,12 @@ def test_what_is_no_moment_is_refused(given, words):
 
 def test_a_day_is_a_date():
     """M38: a text may be any day."""
-    assert _day(date(2026, 1, 2)) == "2026-01-02"
-    for given in ("2026-01-02", None, 5):
+    sent: list[object] = []
+    admin: Any = AdminClient.__new__(AdminClient)
+    admin._ask = lambda op, **given: sent.append(given["day"])
+    admin.get_audit_log(day=date(2026, 1, 2))
+    admin.get_audit_log()
+    assert sent == ["2026-01-02", None]
+    for given in ("2026-01-02", 5):
         with pytest.raises(InvalidInputError, match=r"day must be a datetime\.date"):
-            _day(given)
+            admin.get_audit_log(day=given)
