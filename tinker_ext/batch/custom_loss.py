@@ -79,13 +79,9 @@ def evaluate(
 ) -> Evaluation:
     """Call the user's function on the logprobs of a forward result and get its gradient.
 
-    Args:
-        loss_fn: With torch it gets tensors that require a gradient and returns (loss, metrics).
-            With numpy it gets arrays and returns (loss, metrics, gradients), one gradient per
-            datum in the shape of its logprobs. Three values are understood with torch too.
-        data: The original batch; the function sees every loss input of it.
-        forward: Result of the forward request, with `logprobs` for every datum.
-        backend: `auto` takes torch when it is installed.
+    With torch it gets tensors that require a gradient and returns (loss, metrics). With numpy it
+    gets arrays and returns (loss, metrics, gradients), one gradient per datum in the shape of its
+    logprobs. Three values are understood with torch too.
     """
     logprobs = _logprobs(data, forward)
     if backend == "auto":

@@ -169,15 +169,7 @@ class Result(Protocol[T_co]):
 def awaited(
     method: Callable[Concatenate[S, P], Future[T]] | Callable[Concatenate[S, P], Awaitable[T]],
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
-    """The `_async` twin of a method that returns a future: its value, once awaited.
-
-    Example:
-        >>> class Client:
-        ...     def look(self) -> Future[int]: ...
-        ...     look_async = awaited(look)
-        >>> Client.look_async.__doc__
-        'Async form of `look`.'
-    """
+    """The `_async` twin of a method that returns a future: its value, once awaited."""
     described: Any = getattr(method, "description", method)
 
     async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

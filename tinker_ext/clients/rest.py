@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -117,10 +118,10 @@ class LookUps(forks.OfThisProcess):
     def get_telemetry(self) -> None:
         """Nothing: telemetry is an observer of the connection here."""
 
-    def _ask(
-        self, op: Operation[Any, Any], /, *, method: str | None = None, **arguments: Any
-    ) -> LightFuture[Any]:
+    def _ask(self, op: Operation[Any, Any], /, **arguments: Any) -> LightFuture[Any]:
+        """Send the operation of the public method that calls this; the server is told its name."""
         prepare(op, arguments)  # what is wrong fails here, before a byte is sent
+        method = sys._getframe(1).f_code.co_name
         return self._workspace.submit(self._workspace.call(op, arguments, method=method))
 
 
@@ -138,9 +139,7 @@ class AdminClient(LookUps):
         """Entries of the audit log of one day (today by default)."""
         check_type("day", day, date | None, "a datetime.date")
         told = None if day is None else day.isoformat()
-        return self._ask(
-            api.LIST_AUDIT_LOG, method="get_audit_log", event_type=event_type, day=told
-        )
+        return self._ask(api.LIST_AUDIT_LOG, event_type=event_type, day=told)
 
     get_audit_log_async = awaited(get_audit_log)
 
@@ -150,7 +149,6 @@ class AdminClient(LookUps):
         """What was used and what it cost in a span of time; a date is its midnight in UTC."""
         return self._ask(
             api.LIST_BILLING_USAGE_EVENTS,
-            method="get_billing_usage",
             starting_on=_instant(starting_on),
             ending_before=_instant(ending_before),
         )
@@ -161,11 +159,7 @@ class AdminClient(LookUps):
         self, project_id: str | None = None
     ) -> Future[types.CurrentCheckpointStorageUsageResponse]:
         """What stored checkpoints cost now."""
-        return self._ask(
-            api.GET_CURRENT_CHECKPOINT_STORAGE,
-            method="get_current_checkpoint_storage_usage",
-            project_id=project_id,
-        )
+        return self._ask(api.GET_CURRENT_CHECKPOINT_STORAGE, project_id=project_id)
 
     get_current_checkpoint_storage_usage_async = awaited(get_current_checkpoint_storage_usage)
 
@@ -236,7 +230,6 @@ class RestClient(LookUps):
         """The training run a checkpoint belongs to."""
         return self._ask(
             api.GET_TRAINING_RUN,
-            method="get_training_run_by_tinker_path",
             training_run_id=paths.parse_checkpoint(tinker_path).training_run_id,
             access_scope=access_scope,
         )
@@ -274,12 +267,7 @@ class RestClient(LookUps):
 
     def assign_session_project(self, session_id: str, project_id: str) -> Future[None]:
         """Move a session to a project."""
-        return self._ask(
-            api.SET_SESSION_PROJECT,
-            method="assign_session_project",
-            session_id=session_id,
-            project_id=project_id,
-        )
+        return self._ask(api.SET_SESSION_PROJECT, session_id=session_id, project_id=project_id)
 
     assign_session_project_async = awaited(assign_session_project)
 
@@ -295,6 +283,7 @@ class RestClient(LookUps):
             api.GET_SESSION_TRACE_EXPORT,
             {"session_id": session_id},
             seconds,
+            method="export_session_trace",
             pending=lambda said: TRACE_POLL_SECONDS if said.status == "pending" else None,
         )
         body = reply.to_dict()
@@ -333,11 +322,7 @@ class RestClient(LookUps):
 
     def list_checkpoints(self, training_run_id: str) -> Future[types.CheckpointsListResponse]:
         """All checkpoints of a training run."""
-        return self._ask(
-            api.LIST_TRAINING_RUN_CHECKPOINTS,
-            method="list_checkpoints",
-            training_run_id=training_run_id,
-        )
+        return self._ask(api.LIST_TRAINING_RUN_CHECKPOINTS, training_run_id=training_run_id)
 
     list_checkpoints_async = awaited(list_checkpoints)
 
@@ -345,9 +330,7 @@ class RestClient(LookUps):
         self, limit: int = 100, offset: int = 0
     ) -> Future[types.CheckpointsListResponse]:
         """One page of all checkpoints of the account."""
-        return self._ask(
-            api.LIST_CHECKPOINTS, method="list_user_checkpoints", limit=limit, offset=offset
-        )
+        return self._ask(api.LIST_CHECKPOINTS, limit=limit, offset=offset)
 
     list_user_checkpoints_async = awaited(list_user_checkpoints)
 
@@ -359,11 +342,7 @@ class RestClient(LookUps):
 
     def delete_checkpoint_from_tinker_path(self, tinker_path: str) -> Future[None]:
         """Delete the checkpoint at a path."""
-        return self._ask(
-            api.DELETE_CHECKPOINT,
-            method="delete_checkpoint_from_tinker_path",
-            **path_parts(tinker_path),
-        )
+        return self._ask(api.DELETE_CHECKPOINT, **path_parts(tinker_path))
 
     delete_checkpoint_from_tinker_path_async = awaited(delete_checkpoint_from_tinker_path)
 
@@ -422,13 +401,7 @@ class RestClient(LookUps):
         self, tinker_path: str
     ) -> APIFuture[types.WeightsInfoResponse]:
         """Base model and adapter shape of saved weights."""
-        return AwaitableConcurrentFuture(
-            self._ask(
-                api.GET_WEIGHTS_INFO,
-                method="get_weights_info_by_tinker_path",
-                tinker_path=tinker_path,
-            )
-        )
+        return AwaitableConcurrentFuture(self._ask(api.GET_WEIGHTS_INFO, tinker_path=tinker_path))
 
     def copy_weights(
         self,
