@@ -136,18 +136,18 @@ def _check_prices(model: str, row: Any) -> None:
             raise ConfigurationError(
                 f"The prices of {model!r} name {kind!r}; known are {', '.join(KINDS)}."
             )
-        number = isinstance(price, int | float) and not isinstance(price, bool)
-        if not number or not math.isfinite(price) or price < 0:
+        if not _is_amount(price) or math.isinf(price):
             raise ConfigurationError(
                 f"The price of {kind} for {model!r} must be a number of at least 0, not {price!r}."
             )
 
 
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
 def _limit(_: object, attribute: attrs.Attribute[Any], value: Any) -> None:
-    if value is None:
-        return
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not value >= 0:
+    if value is not None and not _is_amount(value):
         raise ConfigurationError(
             f"The budget of {attribute.name} must be a number of at least 0, not {value!r}."
         )

@@ -252,13 +252,10 @@ class Observers:
 class LoggingObserver:
     """Writes attempts and retries at debug level; queue states have a line of their own."""
 
-    def __init__(self, log: logging.Logger = logger) -> None:
-        self._log = log
-
     def notice(self, event: Event) -> None:
         """Write the event when it is worth a line."""
         if isinstance(event, RequestFinished):
-            self._log.debug(
+            logger.debug(
                 "%s: attempt %d ended with %s after %.3f s",
                 event.operation,
                 event.attempt,
@@ -266,7 +263,7 @@ class LoggingObserver:
                 event.elapsed,
             )
         elif isinstance(event, RetryScheduled):
-            self._log.debug(
+            logger.debug(
                 "%s: attempt %d ended with %s; the next in %.2f s (%s)",
                 event.operation,
                 event.attempt,

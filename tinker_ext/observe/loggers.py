@@ -16,7 +16,6 @@ import re
 import secrets
 import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -75,7 +74,22 @@ class _TensorBoard:
         self._writer.close()
 
 
-class _Wandb:
+class _Run:
+    """A run of a package that takes each step at once and writes it soon by itself."""
+
+    _run: Any
+
+    def log(self, step: int, values: Mapping[str, float], time: float) -> None:
+        self._run.log(dict(values), step=step)
+
+    def flush(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _Wandb(_Run):
     """A run of Weights & Biases; offline unless WANDB_MODE says otherwise."""
 
     def __init__(self, folder: Path, notes: dict[str, Any], project: str, name: str) -> None:
@@ -94,12 +108,6 @@ class _Wandb:
 
     def log(self, step: int, values: Mapping[str, float], time: float) -> None:
         self._run.log({**values, "_timestamp": time}, step=step, commit=True)
-
-    def flush(self) -> None:
-        """Nothing: each step is handed to the writer process of wandb at once."""
-
-    def close(self) -> None:
-        self._run.finish()
 
 
 class _Mlflow:
@@ -134,7 +142,7 @@ class _Mlflow:
         self._client.set_terminated(self._id)
 
 
-class _Trackio:
+class _Trackio(_Run):
     """A run of trackio, in its own folder (TRACKIO_DIR)."""
 
     def __init__(self, folder: Path, notes: dict[str, Any], project: str, name: str) -> None:
@@ -144,15 +152,6 @@ class _Trackio:
             project=project, name=notes["trackio"], resume="allow", embed=False,
             auto_log_gpu=False, auto_log_cpu=False,
         )  # fmt: skip
-
-    def log(self, step: int, values: Mapping[str, float], time: float) -> None:
-        self._run.log(dict(values), step=step)
-
-    def flush(self) -> None:
-        """Nothing: trackio writes its batches itself, twice a second."""
-
-    def close(self) -> None:
-        self._run.finish()
 
 
 def _flushing(wandb: Any) -> dict[str, float]:
@@ -252,19 +251,16 @@ class _Forwarding(RunLog):
                 with suppress(*_ODD):  # as a reader of the log would find it
                     self._waiting.append(_values(json.loads(encode(record))))
         if self._thread is None and self._loggers:
-            ours = weakref.ref(self)
             self._thread = threading.Thread(
-                target=_pass_on,
-                args=(ours, self._stop),
-                name="tinker-ext-loggers",
-                daemon=True,
+                target=self._pass_on, name="tinker-ext-loggers", daemon=True
             )
             self._thread.start()
-            atexit.register(_close, ours)
+            atexit.register(self.close)
 
     def close(self) -> None:
         """Pass the rest on, end the loggers' runs for now, and close the file."""
         super().close()
+        atexit.unregister(self.close)
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(10)
@@ -275,6 +271,10 @@ class _Forwarding(RunLog):
         self._loggers.clear()
         self._notes["clean"] = True
         self._save()
+
+    def _pass_on(self) -> None:
+        while not self._stop.wait(EVERY_SECONDS):
+            self.forward()
 
     def forward(self) -> None:
         """Pass on what the log has and the loggers have not; `close` and the thread do this."""
@@ -319,20 +319,6 @@ class _Forwarding(RunLog):
             new.replace(self._notes_path)
         except OSError as error:
             log.warning("%s cannot be written: %s.", self._notes_path, error.strerror)
-
-
-def _pass_on(log_: weakref.ref[_Forwarding], stop: threading.Event) -> None:
-    while not stop.wait(EVERY_SECONDS):
-        ours = log_()
-        if ours is None:
-            return
-        ours.forward()
-
-
-def _close(log_: weakref.ref[_Forwarding]) -> None:
-    ours = log_()
-    if ours is not None:
-        ours.close()
 
 
 def _read_notes(path: Path) -> dict[str, Any]:

@@ -112,26 +112,22 @@ class SampleLog(Lines):
         self._calls += 1
         if (self._calls - 1) % self._every:
             return
-        tokens = None if isinstance(prompt, str) else _ints(prompt)
-        key = prompt if isinstance(prompt, str) else repr(tokens)
+        if isinstance(prompt, str):
+            key, text = prompt, prompt[:MOST_KEPT]
+        else:
+            tokens = _ints(prompt)
+            key, text = repr(tokens), self._text(tokens)
+        digest = hashlib.blake2s(key.encode("utf-8", "replace"), digest_size=8)
+        earned = [None] * len(sequences) if rewards is None else map(float, rewards)
         self._write(
             {
                 "type": "sample",
                 "time": round(time.time(), 6),
                 "step": step,
                 "checkpoint": getattr(checkpoint, "model_path", checkpoint),
-                "prompt_id": hashlib.blake2s(
-                    key.encode("utf-8", "replace"), digest_size=8
-                ).hexdigest(),
-                "prompt": prompt[:MOST_KEPT]
-                if isinstance(prompt, str)
-                else self._text(tokens or []),
-                "sequences": [
-                    self._sequence(
-                        sequence, None if rewards is None else float(rewards[at]), values
-                    )
-                    for at, (sequence, values) in enumerate(zip(sequences, scored, strict=True))
-                ],
+                "prompt_id": digest.hexdigest(),
+                "prompt": text,
+                "sequences": list(map(self._sequence, sequences, earned, scored)),
             }
         )
 

@@ -87,8 +87,8 @@ class Watchers:
     ) -> Watch:
         model = self.model_of(target)
         hold = None if self.ledger is None else self.ledger.hold(most, model, operation)
-        number = next(self._numbers)
-        return Watch(self, number, operation, target, model, most, hold, tokens_in, datums)
+        started = OperationStarted(next(self._numbers), operation, target, model)
+        return Watch(self, started, most, hold, tokens_in, datums)
 
 
 @attrs.define(eq=False)
@@ -96,10 +96,7 @@ class Watch:
     """A call somebody wants to know about, from `begin` to the end of its future."""
 
     _watchers: Watchers
-    _number: int
-    _operation: str
-    _target: str
-    _model: str | None
+    _started: OperationStarted
     _most: Tokens
     _hold: Hold | None
     _tokens_in: int
@@ -110,12 +107,10 @@ class Watch:
     def follow(self, call: Entry, future: Future[Any]) -> None:
         """Tell about the call when its future is done."""
         self._call = call
-        call.number = self._number
-        self._watchers.live[self._number] = call
+        call.number = self._started.number
+        self._watchers.live[call.number] = call
         if self._watchers.observers:
-            self._watchers.observers.notice(
-                OperationStarted(self._number, self._operation, self._target, self._model)
-            )
+            self._watchers.observers.notice(self._started)
         future.add_done_callback(self._ended)
 
     def drop(self) -> None:
@@ -127,12 +122,12 @@ class Watch:
         try:
             self._tell(future)
         except Exception:
-            log.debug("an observer failed on %s", self._operation, exc_info=True)
+            log.debug("an observer failed on %s", self._started.operation, exc_info=True)
         finally:
-            self._watchers.live.pop(self._number, None)
+            self._watchers.live.pop(self._started.number, None)
 
     def _tell(self, future: Future[Any]) -> None:
-        call = self._call
+        call, started = self._call, self._started
         assert call is not None
         failure = CancelledError() if future.cancelled() else future.exception()
         value = future.result() if failure is None else None
@@ -143,10 +138,10 @@ class Watch:
         if not self._watchers.observers:
             return
         event = OperationFinished(
-            number=self._number,
-            operation=self._operation,
-            target=self._target,
-            model=self._model,
+            number=started.number,
+            operation=started.operation,
+            target=started.target,
+            model=started.model,
             seconds=max(0.0, self._watchers.clock() - call.started),
             tokens=used,
             tokens_in=self._tokens_in,
