@@ -37,7 +37,8 @@ CHUNK = 1 << 18
 KEPT = 100
 MOST_MINUTES = 160
 MOST_COLUMNS = 48
-MOST_DEPTH = 200
+MOST_KNOWN = 10_000
+MOST_DEPTH = 240
 
 MARKED = 1024
 SAVE_BYTES = 1 << 22
@@ -168,6 +169,7 @@ class LogIndex(Seen):
         self.size = self._saved = self.offset
         self.steps: dict[str, Steps] = {}
         self.pending: dict[bytes, bytes] = {}
+        self._known: set[bytes] = set()
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -227,24 +229,20 @@ class LogIndex(Seen):
     def _take(self, lines: list[bytes]) -> None:
         """Take in lines; of calls that go well they are only looked at.
 
-        A `start` line counts unparsed when it is whole and has nothing escaped, an `operation` line
-        when its call is pending, all went well and no other line runs into it. Of `waiting` lines
-        the last counts: each is about all calls. Steps are parsed together, which is faster.
+        A `start` line counts unparsed when all but its time and number was parsed before, and an
+        `operation` line when its call is pending, all went well and no other line runs into it. Of
+        `waiting` lines the last counts: each is about all calls. Steps are parsed together, which
+        is faster.
         """
-        pending, later, waiting = self.pending, list[bytes](), list[bytes]()
+        pending, known = self.pending, self._known
+        later, waiting = list[bytes](), list[bytes]()
         self.lines += len(lines)
         for line in lines:
             try:
                 kind, _, session, number, rest = line.split(b",", 4)
             except ValueError:
                 kind = b""
-            if (
-                kind == START
-                and number[9:].isdigit()
-                and rest.endswith(b"}\n")
-                and line.count(b"{") == 1
-                and b"\\" not in line
-            ):
+            if kind == START and session + rest in known and number[9:].isdigit():
                 pending[session + number] = line
             elif (
                 kind == OPERATION
@@ -262,6 +260,10 @@ class LogIndex(Seen):
                     later, waiting = later + waiting, []
                 self._parse(*later, line)
                 later = []
+                if kind == START and pending.get(session + number) is line:
+                    known.add(session + rest)
+                    if len(known) > MOST_KNOWN:
+                        known.clear()
         self._parse(*later, *waiting)
         if lines and len(lines[-1]) > 30:
             stamp = lines[-1][lines[-1].find(b'"time":') + 7 :][:18].split(b",")[0]
