@@ -446,3 +446,24 @@ def test_a_sample_whose_task_is_cancelled_ends(silent):
             return future.done(), service.pending()
 
     assert run(scenario) == (True, [])
+
+
+def test_a_mistake_of_ours_is_given_to_who_waits_and_logged(monkeypatch, caplog):
+    """M15: as it is; the sample leaves its place, and the next one is served."""
+
+    def broken(content):
+        monkeypatch.undo()
+        raise KeyError("nobody expects this")
+
+    async def scenario():
+        async with client(StubServer()) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            monkeypatch.setattr("tinker_ext.core.sample_pool.read_promise", broken)
+            with pytest.raises(KeyError, match="nobody expects this"):
+                await sampler.sample(PROMPT, 1, PARAMS)
+            assert service.pending() == []
+            await sampler.sample(PROMPT, 1, PARAMS)
+
+    run(scenario)
+    (told,) = caplog.records
+    assert (told.levelname, told.exc_info[0]) == ("ERROR", KeyError)
