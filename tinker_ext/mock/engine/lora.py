@@ -81,7 +81,7 @@ class LoraParameters:
 
     def project(self, gradients: Mapping[str, Array]) -> Array:
         """Gradient of ``values`` from gradients of the merged weights."""
-        flat = np.zeros_like(self.values)
+        flat = np.empty_like(self.values)  # every part is written below
         out, views = self.views(flat), self.views(self.values)
         for name in self.layers:
             a, b, g = views[name + ".lora_A"], views[name + ".lora_B"], gradients[name]
