@@ -33,8 +33,8 @@ def _bytes(budget: Any, size: int) -> str | None:
 
 
 def _in_flight(entries: Any, _: int) -> str | None:
-    if len(entries):
-        return f"{len(entries)} operations are noted as in flight"
+    if count := len(entries._entries):
+        return f"{count} operations are noted as in flight"
     return "a watchdog is left that watches nothing" if entries._timer is not None else None
 
 

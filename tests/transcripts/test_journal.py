@@ -50,6 +50,17 @@ def test_a_body_that_is_written_anew_is_recorded_anew(tmp_path):
     check("journal", "another wire", found)
 
 
+def test_parts_behind_a_lost_one_are_recorded_when_they_are_sent(tmp_path):
+    """As above, where a whole call waits for the server to come back."""
+    found = transcript(
+        "dedupe",
+        "fb3 wait sleep:9 opt wait",
+        {"forward_backward 1-40": "lost"},
+        journal=tmp_path / "j",
+    )
+    check("journal", "parts behind a lost one", found)
+
+
 def test_every_process_numbers_what_it_makes_from_a_place_of_its_own(tmp_path):
     """M20: three processes go on with a run; none of them gives a number that another has given."""
 
@@ -81,7 +92,7 @@ def test_nothing_leaves_after_a_request_that_could_not_be_written_down(tmp_path,
             training = await service.create_lora_training_client_async("m", rank=4)
             journal = Journal(tmp_path / "j")
             journal.note("model", session="S", model="M", number=0, seq=1, step=0)
-            training.queue.record(Recorder(service._workspace.server, journal), 1)
+            training.queue.recorder = Recorder(service._workspace.server, journal)
             await (await training.optim_step_async(adam()))
             leaving, refusals = journal.leaving, [JournalError("no space left")]
 

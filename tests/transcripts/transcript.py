@@ -408,7 +408,7 @@ async def _follow(training: Any, recorder: Recorder) -> None:
     if obstacle := _obstacle(journal, training.queue.server.dialect):
         raise JournalError(f"It goes back to a checkpoint: {obstacle}.")
     await recorder.read_earlier("M", 500.0)
-    training.queue.record(recorder, journal.state.next_seq_id)
+    training.queue.recorder, training.queue.next_seq_id = recorder, journal.state.next_seq_id
 
 
 async def _called(name: str, training: Any, sampler: Any) -> Any:

@@ -264,7 +264,7 @@ async def _begin(
         url=_public(workspace.server.base_url),
         notes=dict(notes or {}),
     )
-    client.queue.record(Recorder(workspace.server, journal), client.queue.next_seq_id)
+    client.queue.recorder = Recorder(workspace.server, journal)
     workspace.followed = client.queue
 
 
@@ -384,7 +384,7 @@ async def _attach(workspace: Workspace, recorded: Recorder, model: TrainedModel)
     await workspace.session.ensure()  # from now on it gets heartbeats, and an end
     journal.note("attach")
     client = TrainingClient(workspace, model.number, model.model_id)
-    client.queue.record(recorded, state.next_seq_id)
+    client.queue.recorder, client.queue.next_seq_id = recorded, state.next_seq_id
     workspace.followed = client.queue
     log.info("Went on with model %s at step %d.", model.model_id, state.next_step)
     return Resumption(client, state.next_step, "reattached", state.notes)

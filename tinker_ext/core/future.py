@@ -7,6 +7,7 @@ import concurrent.futures
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tinker_ext import forks
@@ -165,13 +166,11 @@ class LightFuture(forks.OfThisProcess, concurrent.futures.Future[T]):
         Raises:
             TimeoutError: Not done in time.
         """
-        if self._made_in != _process:
-            self._refuse_orphan()
         if self._state == _PENDING:
             if threading.get_ident() in _core_threads:
                 raise DeadlockError(_DEADLOCK)
             try:
-                return super().result(timeout if timeout is None else _seconds(timeout))
+                return super().result(_seconds(timeout))
             except TimeoutError as error:
                 if error is self._exception:
                     raise
@@ -181,8 +180,6 @@ class LightFuture(forks.OfThisProcess, concurrent.futures.Future[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the end and return the error, or None."""
-        if self._made_in != _process:
-            self._refuse_orphan()
         if self._state == _FINISHED:
             return self._exception
         if self._state == _PENDING and threading.get_ident() in _core_threads:
@@ -249,12 +246,10 @@ class LightFuture(forks.OfThisProcess, concurrent.futures.Future[T]):
         return True
 
     def __await__(self) -> Generator[Any, None, T]:
-        if self._made_in != _process:
-            self._refuse_orphan()
         if self._state == _PENDING:
             loop = asyncio.get_running_loop()
             woken: asyncio.Future[None] = loop.create_future()
-            wake = _Wake(loop, woken)
+            wake = partial(_wake, loop, woken)
             self.add_done_callback(wake)
             try:
                 yield from woken
@@ -287,28 +282,20 @@ def _seconds(timeout: float | None) -> float | None:
         raise WrongTypeError(f"timeout must be a number of seconds, not {timeout!r}.") from None
 
 
-class _Wake:
-    """Wakes one awaiting task, from whichever thread the future ends on."""
+def _wake(loop: asyncio.AbstractEventLoop, woken: asyncio.Future[None], _: object) -> None:
+    """Wake one awaiting task, from whichever thread the future ends on."""
+    try:
+        if asyncio._get_running_loop() is loop:
+            _set(woken)
+        else:
+            loop.call_soon_threadsafe(_set, woken)
+    except RuntimeError:  # the awaiting loop was closed: nobody is left to wake
+        return
 
-    __slots__ = ("_loop", "_woken")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, woken: asyncio.Future[None]) -> None:
-        self._loop = loop
-        self._woken = woken
-
-    def __call__(self, _: object) -> None:
-        try:
-            running = asyncio._get_running_loop()
-            if running is self._loop:
-                self._set()
-            else:
-                self._loop.call_soon_threadsafe(self._set)
-        except RuntimeError:  # the awaiting loop was closed: nobody is left to wake
-            return
-
-    def _set(self) -> None:
-        if not self._woken.done():
-            self._woken.set_result(None)
+def _set(woken: asyncio.Future[None]) -> None:
+    if not woken.done():
+        woken.set_result(None)
 
 
 class APIFuture(forks.OfThisProcess, Generic[T]):
@@ -363,7 +350,7 @@ class AwaitableConcurrentFuture(APIFuture[T]):
         Raises:
             TimeoutError: Not done in time; the operation goes on and may be waited for again.
         """
-        return self._future.result(timeout if timeout is None else _seconds(timeout))
+        return self._future.result(_seconds(timeout))
 
     async def result_async(self, timeout: float | None = None) -> T:
         """Async form of `result`."""

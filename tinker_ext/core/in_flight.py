@@ -120,10 +120,7 @@ class Entry:
     def late(self, now: float, stall_seconds: float, failure: str = "") -> DeadlineExceededError:
         """The error for an operation that does not get done by its deadline: what it waited for.
 
-        Args:
-            now: Loop time; before the deadline when the server wants to be asked after it.
-            stall_seconds: Time without news that counts as a stall.
-            failure: What it failed with before.
+        `now` is before that when the server wants to be asked after it.
         """
         still = now - self.moved >= stall_seconds
         cls = StallError if still else DeadlineExceededError
@@ -194,9 +191,6 @@ class InFlight:
         self._entries.clear()
         self._timer = None
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def snapshot(self, now: float, target: str | None = None) -> list[PendingOperation]:
         """What is in flight or queued, oldest first, for one target or all; from any thread."""
         entries = list(self._entries)
@@ -242,12 +236,6 @@ class InFlight:
         # Reports come with every poll, and a broken observer fails on each of them.
         if self._may_log(what, now):
             log.exception(what)
-
-    def close(self) -> None:
-        """Stop the watchdog."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()

@@ -131,18 +131,10 @@ class CoreLoop(_Base):
         ended: asyncio.Future[T] = self.create_future()
 
         def work() -> None:
-            value: Any = None
-            error: BaseException | None = None
-            try:
-                value = fn(*args)
-            except BaseException as caught:
-                error = caught
-            try:
-                self.call_soon_threadsafe(_settle, ended, value, error)
-            except RuntimeError:  # the loop was closed: nobody waits any more
-                pass
-            finally:
-                self._threads.discard(threading.current_thread())
+            done = _outcome(fn, args)
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+                self.call_soon_threadsafe(_settle, ended, *done)
+            self._threads.discard(threading.current_thread())
 
         thread = threading.Thread(target=work, name=name, daemon=True)
         self._threads.add(thread)
@@ -155,10 +147,7 @@ class CoreLoop(_Base):
 
     def _here(self, fn: Callable[..., T], *args: Any) -> asyncio.Future[T]:
         ended: asyncio.Future[T] = self.create_future()
-        try:
-            _settle(ended, fn(*args), None)
-        except Exception as error:
-            _settle(ended, None, error)
+        _settle(ended, *_outcome(fn, args))
         return ended
 
     def join_threads(self, seconds: float) -> None:
@@ -166,6 +155,13 @@ class CoreLoop(_Base):
         deadline = time.monotonic() + seconds
         for thread in list(self._threads):
             thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _outcome(fn: Callable[..., T], args: tuple[Any, ...]) -> tuple[T | None, BaseException | None]:
+    try:
+        return fn(*args), None
+    except BaseException as error:
+        return None, error
 
 
 def _settle(ended: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:

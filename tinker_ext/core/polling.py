@@ -66,16 +66,9 @@ class Ready:
 
 @attrs.frozen
 class Failed:
-    """Done; the request failed, and asking again will not help."""
+    """The request failed, or its result is gone: asking again will not help."""
 
     error: TinkerError
-
-
-@attrs.frozen
-class Expired:
-    """The server does not have the result any more."""
-
-    error: FutureExpiredError
 
 
 @attrs.frozen
@@ -92,7 +85,7 @@ class Broken:
     error: TinkerError
 
 
-Outcome = Pending | MetadataOnly | Ready | Failed | Expired | FromElsewhere | Broken
+Outcome = Pending | MetadataOnly | Ready | Failed | FromElsewhere | Broken
 
 _FUTURE = re.compile(r"\b(future|promise|request)s?\b", re.IGNORECASE)
 # "Failed to retrieve future: …" is what TuFT 0.2.2 puts before the reason, whatever that is.
@@ -111,15 +104,9 @@ _BAD_BODY = (
 
 
 def parse(op: Operation[Any, Any], reply: Reply, request_id: str) -> Outcome:
-    """Decide what a reply to retrieve_future means, when the poll itself did not fail.
+    """Decide what a reply to a poll means that did not fail itself (5xx, 402, 409, 429).
 
-    Args:
-        op: The operation whose result is awaited.
-        reply: A reply with a status below 500 that is no refusal for now (402, 409, 429).
-        request_id: The future asked for.
-
-    Returns:
-        One of the outcomes of this module; never raises for anything a server can send.
+    Never raises for anything a server can send.
     """
     status = reply.status
     if status in statuses.ACCEPTED:
@@ -136,12 +123,12 @@ def parse(op: Operation[Any, Any], reply: Reply, request_id: str) -> Outcome:
     if status == statuses.NOT_YET:
         return _pending(body or {})
     if status == statuses.GONE:
-        return Expired(_expired(status, body or {}, request_id))
+        return Failed(_expired(status, body or {}, request_id))
     if body is None:
         return FromElsewhere(status)
     detail = body.get("detail", body.get("error"))
     if status == 404 and isinstance(detail, str) and _is_about_future(detail, request_id):
-        return Expired(_expired(status, body, request_id))
+        return Failed(_expired(status, body, request_id))
     if status == 400 and isinstance(detail, str):
         if "category" in body:
             return Failed(RequestFailedError(detail, request_id, str(body["category"])))
@@ -164,28 +151,19 @@ def _read(value: Any, request_id: str) -> Outcome:
         size: Any = value.response_payload_size
         return MetadataOnly(size if type(size) is int and 0 <= size < 1 << 40 else 0)
     if isinstance(value, RequestFailedResponse):
-        return Failed(_failure(value.to_dict(), request_id))
+        body = value.to_dict()
+        said = _text(body, "error", "the server gave no reason")
+        return Failed(RequestFailedError(said, request_id, _text(body, "category", "unknown")))
     return Ready(value)
 
 
 def _pending(body: Mapping[str, Any], *, immediate: bool = False) -> Pending:
-    state = body.get("queue_state")
-    reason = body.get("queue_state_reason")
-    return Pending(
-        state if isinstance(state, str) else None,
-        reason if isinstance(reason, str) else None,
-        immediate,
-    )
+    return Pending(_text(body, "queue_state"), _text(body, "queue_state_reason"), immediate)
 
 
-def _failure(body: Mapping[str, Any], request_id: str) -> RequestFailedError:
-    said = body.get("error")
-    category = body.get("category")
-    return RequestFailedError(
-        said if isinstance(said, str) else "the server gave no reason",
-        request_id,
-        category if isinstance(category, str) else "unknown",
-    )
+def _text(body: Mapping[str, Any], key: str, default: Any = None) -> Any:
+    said = body.get(key)
+    return said if isinstance(said, str) else default
 
 
 def _is_about_future(detail: str, request_id: str) -> bool:
@@ -195,8 +173,8 @@ def _is_about_future(detail: str, request_id: str) -> bool:
 
 
 def _expired(status: int, body: Mapping[str, Any], request_id: str) -> FutureExpiredError:
-    detail = body.get("detail")
-    said = f": {detail}" if isinstance(detail, str) else ""
+    detail = _text(body, "detail")
+    said = "" if detail is None else f": {detail}"
     what = "no longer has" if status == statuses.GONE else "does not know"
     error = FutureExpiredError(f"The server {what} the result of this request ({status}{said}).")
     return error.with_context(request_id=request_id)
@@ -229,18 +207,10 @@ async def wait_for(
     roundtrip: float | None = None,
     metadata_only: bool = False,
 ) -> Any:
-    """Poll until the result of a request is there.
+    """Poll until the result of a request is there, or the deadline of its entry passes.
 
-    Args:
-        server: Where it was sent.
-        entry: What users see of the wait; its deadline ends it.
-        op: The operation that was accepted.
-        request_id: Its future.
-        roundtrip: Seconds the accepted request took; the first poll reports it.
-        metadata_only: Let the server announce a large result before sending it.
-
-    Returns:
-        The decoded result.
+    The first poll reports `roundtrip`, the seconds the accepted request took. With `metadata_only`
+    the server may announce a large result before it sends it.
 
     Raises:
         RequestFailedError: The request failed on the server.
@@ -253,7 +223,7 @@ async def wait_for(
         await poll.connection.send(poll, poll.make)
     finally:
         if poll.held:
-            poll.release()
+            server.response_bytes.release(poll.held)
     if poll.verdict is ACCEPT:
         return poll.value
     raise poll.failure()
@@ -380,14 +350,17 @@ class _Poll(Attempts):
             return Retry(0.0, "pending")
         if isinstance(answer, MetadataOnly):
             if self._told_size:
-                self._failure = _only_metadata()
+                said = "The server announced the result again where it was asked to send it."
+                self._failure = APIResponseValidationError(
+                    ReplyParts(200, {}, b"", None), None, said
+                )
                 return Fail("final")
             self._told_size = True
             await self._server.response_bytes.acquire(answer.size)
             self.held = answer.size
             self._metadata_only = False
             return Retry(0.0, "pending")
-        if isinstance(answer, (Failed, Expired)):
+        if isinstance(answer, Failed):
             self._failure = answer.error
             return Fail("final")
         assert isinstance(answer, Broken)
@@ -418,17 +391,3 @@ class _Poll(Attempts):
     def _late(self) -> TinkerError:
         stall = self._server.in_flight.stall_seconds
         return self._entry.late(self.loop.time(), stall, self.told_to_wait())
-
-    def release(self) -> None:
-        """Give back the bytes that an announced result reserved."""
-        if self.held:
-            self._server.response_bytes.release(self.held)
-            self.held = 0
-
-
-def _only_metadata() -> APIResponseValidationError:
-    return APIResponseValidationError(
-        ReplyParts(200, {}, b"", None),
-        None,
-        "The server announced the result again where it was asked to send it.",
-    )

@@ -168,13 +168,11 @@ class Server:
                 reply = await self.send(op, op.prepare(sdk_version=SDK_VERSION))
                 body = orjson.loads(reply.content)
                 said = body if isinstance(body, dict) else {}
-        except FeatureMissingError:
+        except (FeatureMissingError, orjson.JSONDecodeError):
             pass
         except APIStatusError as error:
             if error.status_code not in statuses.NO_SETTINGS:
                 raise
-        except orjson.JSONDecodeError:
-            said = None
         chosen = dialects.choose(
             self.base_url,
             said,
@@ -232,9 +230,7 @@ class Server:
 
     def missing(self, op: Operation[Any, Any], error: BaseException) -> FeatureMissingError | None:
         """What to say instead of an error that means "no such endpoint"; None for any other."""
-        if not isinstance(error, APIStatusError) or error.status_code not in statuses.MISSING:
-            return None
-        if not is_missing_endpoint(error):
+        if not isinstance(error, APIStatusError) or not is_missing_endpoint(error):
             return None
         if self.dialect is not None:
             self.dialect = self.dialect.without(op.name)
@@ -275,13 +271,8 @@ class Server:
     ) -> R:
         """Send one operation by the retry table and return its reply.
 
-        Args:
-            op: Row of the generated table.
-            headers: Headers of this call only.
-            deadline: Loop time after which nothing more is tried.
-            idempotency_key: Kept over all attempts; made up by default.
-            pending: Says in how many seconds to ask again when a reply is not the answer yet.
-            **arguments: Path, query and body by name, checked by the generated model.
+        Its arguments, for path, query and body, are checked by the generated model. `pending` says
+        in how many seconds to ask again when a reply is not the answer yet.
 
         Raises:
             InvalidInputError: An argument does not fit the document; nothing was sent.
@@ -387,8 +378,7 @@ class Server:
             raise unreadable(reply, op.reply, None, error) from error
 
     async def aclose(self) -> None:
-        """Close the connections and stop the watchdog."""
-        self.in_flight.close()
+        """Close the connections."""
         self._probe.forget(ClientClosedError("The client was closed while this was under way."))
         if self._connection is not None and self._generation == self.runtime.generation:
             await self._connection.aclose()
@@ -470,7 +460,7 @@ def is_missing_endpoint(error: APIStatusError) -> bool:
     Frameworks answer an unknown path with a bare "Not Found" text; objects come with a reason. A
     web page was written by a gateway, which does not know what the server has.
     """
-    if is_page(error.body):
+    if error.status_code not in statuses.MISSING or is_page(error.body):
         return False
     if not isinstance(error, NotFoundError):
         return True

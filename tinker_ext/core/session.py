@@ -85,9 +85,7 @@ class Session:
     def adopt(self, session_id: str, first_number: int) -> None:
         """Go on with a session that an earlier process made, and end it when this one ends.
 
-        Args:
-            session_id: The session.
-            first_number: Where the counters go on; below it are the numbers of earlier processes.
+        Below `first_number`, where the counters go on, are the numbers of earlier processes.
 
         Raises:
             InvalidInputError: There is a session already.

@@ -5,32 +5,8 @@ and from then on its requests belong to the core: no cancellation or timeout of 
 them. Where the server sorts by seq_id requests are sent ahead of each other's answers; elsewhere
 one is in flight at a time.
 
-The states of one numbered request, and every legal move:
-
-    queued ──dispatch──► numbered ──first byte──► sent ──2xx with an id──► accepted ──poll──► done
-      │                     │                      │ ▲                        │
-      │ cancelled,          │ cannot be            │ └─ again, same number     └──409 at the poll──►
-      │ timed out           │ encoded              │    and body (retry loop)   has the number, or
-      │                     │                      │                            waits for that of a
-      │                     │                      │                            failed call: fill
-      │                     │                      │                            it, then again
-      ▼                     ▼                      │
-    dropped            given back ◄──refused (4xx)─┤
-    (no number)        (number used again, or      ├──409 that stays──► has the number: took effect,
-                        filled when later ones     │    or in doubt if it was refused before, or a
-                        have left)                 │    later number was used to find out
-                                                   ├──answer lost, repeats recognised──► unsettled
-                                                   │    (sent again before anything new leaves)
-                                                   ├──answer lost, rule unknown──► find out, then as
-                                                   │    above or below; if that fails: in doubt, and
-                                                   │    sent again once repeats are recognised
-                                                   └──answer lost, repeats ignored──► in doubt
-                                                        (never sent again; the caller is told, and
-                                                         so is everybody queued behind it)
-
-Illegal, and impossible by construction: a number given back after a byte has left without a
-refusal; a number with two bodies in flight; a filler for a filler (a refused filler blocks the
-queue, and everybody behind it is told why); a request that leaves before the unsettled ones.
+docs/architecture.md draws the states of one numbered request, every legal move, and what is
+impossible by construction.
 """
 
 from __future__ import annotations
@@ -114,13 +90,14 @@ MakePayload = Callable[[Wire], Payload]
 class QueuedCall:
     """The place of one call in the order, and what it will send."""
 
+    queue: TrainingQueue
     entry: Entry
     makers: Sequence[MakePayload] | None = None
     combine: Callable[[list[Any]], Any] | None = None
     result: LightFuture[Any] = attrs.field(factory=LightFuture)
     requests: list[NumberedRequest] = attrs.field(factory=list)
-    values: list[Any] = attrs.field(factory=list)
-    left: int = 0
+    values: dict[int, Any] = attrs.field(factory=dict)
+    """Results of its parts, by their places."""
     error: BaseException | None = None
     """Why one part failed, while the answers to the others are awaited."""
     goes_on: bool = False
@@ -128,6 +105,14 @@ class QueuedCall:
     filling: int = 0
     """Numbers of refused parts that are being filled, for later parts that wait behind them."""
     timer: asyncio.TimerHandle | None = None
+
+    def __call__(self) -> None:
+        """Give the call up, from any thread: what `cancel()` of its future does."""
+        self.queue.server.runtime.call(self.queue._abandon, self)
+
+    def describe(self) -> str:
+        """The operation as `pending()` shows it."""
+        return str(self.entry.snapshot(self.queue.server.runtime.time()))
 
 
 @attrs.define(eq=False)
@@ -162,6 +147,12 @@ class NumberedRequest:
     refusals: tuple[int, int] | None = None
     """Statuses with which the server refused it in both wires, the first wire first."""
     task: asyncio.Task[Any] | None = None
+
+    def encoded(self, wire: Wire) -> Payload:
+        """What it sends; written now if it is not yet."""
+        if self.payload is None:
+            self.payload = self.make(wire)
+        return self.payload
 
 
 class _Delivery(Attempts):
@@ -206,9 +197,7 @@ class _Delivery(Attempts):
     async def enter(self) -> None:
         """Write the body, beside the loop when it is large."""
         request, server = self._request, self._queue.server
-        payload = request.payload
-        if payload is None:
-            payload = request.payload = request.make(self._queue.dialect.wire)
+        payload = request.encoded(self._queue.dialect.wire)
         if payload is not self._rendered:
             self._content = await server.runtime.offload(
                 payload.work, payload.content, request.seq_id
@@ -353,11 +342,12 @@ class TrainingQueue:
         self.model_id = model_id
         self.server = server
         self._filler = filler
-        self._next = 1
+        self.next_seq_id = 1
+        """The number the next request will get."""
         self._lock = forks.lock()
         self._queue: deque[QueuedCall] = deque()
         self._driver: asyncio.Task[Any] | None = None
-        self._woken: asyncio.Event | None = None
+        self._woken = asyncio.Event()
         self._carried: dict[NumberedRequest, None] = {}
         self._unsettled: deque[NumberedRequest] = deque()
         self._untold: NumberedRequest | None = None
@@ -387,27 +377,18 @@ class TrainingQueue:
         server.in_flight.add_queue(self._queued_entries)
 
     @property
-    def next_seq_id(self) -> int:
-        """The number the next request will get."""
-        return self._next
-
-    @property
     def dialect(self) -> Dialect:
         """What is known about the server; something is, before the first request leaves."""
         known = self.server.dialect
         assert known is not None
         return known
 
-    def record(self, recorder: Recorder, next_seq_id: int) -> None:
-        """Write requests down; before the first call. An earlier process may have sent the next."""
-        self.recorder = recorder
-        self._next = next_seq_id
-
     # -- any thread ------------------------------------------------------------------------
 
     def reserve(self, operation_name: str, now: float, seconds: float) -> QueuedCall:
         """Take the next place in the order."""
-        call = QueuedCall(Entry(operation_name, self.model_id, now, now + seconds))
+        entry = Entry(operation_name, self.model_id, now, now + seconds)
+        call = QueuedCall(self, entry)
         with self._lock:
             if self._closed is not None:
                 raise self._closed
@@ -424,7 +405,8 @@ class TrainingQueue:
     ) -> LightFuture[Any]:
         """Say what a reserved place will send; returns the future of its result."""
         call.combine = combine
-        call.result.on_cancel = _GiveUp(self, call, self.owner())
+        call.result.on_cancel = call
+        call.result.keep(self.owner())
         call.makers = makers  # last: from here on the loop may let it leave
         self.server.runtime.call(self._wake, call)
         return call.result
@@ -444,8 +426,7 @@ class TrainingQueue:
         if call.makers is not None and not call.result.done():
             loop = asyncio.get_running_loop()
             call.timer = loop.call_at(call.entry.deadline, self._expire, call)
-        if self._woken is not None:
-            self._woken.set()
+        self._woken.set()
         if self._driver is not None:
             return
         while (first := self._front()) is not None and first.makers is not None:
@@ -478,8 +459,6 @@ class TrainingQueue:
         if not index:
             entry.stage = "sending"
             self.server.in_flight.add(entry)
-            call.left = len(call.makers)
-            call.values = [None] * call.left
         request = self._number(call, index, call.makers[index])
         call.requests.append(request)
         if entry.seq_id is None:
@@ -495,8 +474,8 @@ class TrainingQueue:
         if seq_id is None:
             if self.recorder is not None:
                 self.pass_fillers()
-            seq_id = self._next
-            self._next += 1
+            seq_id = self.next_seq_id
+            self.next_seq_id += 1
         operation = "forward" if call is None else call.entry.operation
         answered = asyncio.get_running_loop().create_future()
         return NumberedRequest(call, operation, index, make, seq_id, next(self.bodies), answered)
@@ -507,13 +486,12 @@ class TrainingQueue:
         Before a step is written down as complete, too: the journal then forgets its requests, and
         the number would be given to another one.
         """
-        while self.recorder is not None and self.recorder.is_filled(self._next):
-            self._fill(self._next)  # the server may not have it
-            self._next += 1
+        while self.recorder is not None and self.recorder.is_filled(self.next_seq_id):
+            self._fill(self.next_seq_id)  # the server may not have it
+            self.next_seq_id += 1
 
     async def _drive(self) -> None:
         """Let calls leave, one after the other, until none is left."""
-        self._woken = asyncio.Event()
         leaving: tuple[QueuedCall, ...] = ()
         try:
             while (call := self._front()) is not None:
@@ -548,7 +526,6 @@ class TrainingQueue:
             raise
         finally:
             self._driver = None
-            self._woken = None
 
     async def _settle_before(self, call: QueuedCall) -> bool:
         """Do what has to be done first; says whether the call may leave after it.
@@ -600,18 +577,7 @@ class TrainingQueue:
                 return
             value = await self._result(request, call, request_id, elapsed)
         except asyncio.CancelledError:
-            if self._closed is not None:
-                self._cut_off(call)
-            return
-        except ConflictError as error:
-            call.goes_on = request.accepted and call.error is None
-            lost = request.reached or not request.sent
-            case = "has number" if lost else "refused late"
-            if request.reached and not request.took:
-                case = "may have number"
-            shown = _unsafe(case, request, error) if request.accepted else error
-            call.error = call.error or shown
-            return
+            return  # by one who ends the call as well
         except TinkerError as error:
             if request.accepted and _hides_effect(error):
                 error.hint = "Look at the run before you submit it again."
@@ -625,10 +591,10 @@ class TrainingQueue:
             self._carried.pop(request, None)
             self._tell_parts(call)
         call.values[request.index] = value
-        call.left -= 1
-        if call.left == 0:
+        if len(call.values) == len(call.makers or ()):
+            values = [call.values[place] for place in sorted(call.values)]
             try:
-                whole = call.values[0] if call.combine is None else call.combine(call.values)
+                whole = values[0] if call.combine is None else call.combine(values)
             except Exception as error:
                 self._end(call, error=error)
             else:
@@ -646,12 +612,15 @@ class TrainingQueue:
                 value = await (
                     wait() if self.recorder is None else self.recorder.result(request, op, wait)
                 )
-            except ConflictError:
+            except ConflictError as error:
                 request.polling = False
                 if not await self._make_way(request, call):
-                    if request.reached and await self._is_repeat(request):
-                        request.took = True
-                    raise
+                    case = "has number" if not request.sent else "refused late"
+                    if request.reached:
+                        request.took = await self._is_repeat(request) or None
+                        case = "has number" if request.took else "may have number"
+                    call.goes_on = call.error is None
+                    raise _unsafe(case, request, error) from error
             except (APIStatusError, RequestFailedError) as error:
                 if isinstance(error, RequestFailedError) and not error.in_doubt:
                     request.took = False
@@ -690,7 +659,7 @@ class TrainingQueue:
         await self._wait_for_earlier(request)
         for seq_id in sorted(n for n, last in self._gaps.items() if last == math.inf):
             if seq_id < request.seq_id:
-                self._gaps[seq_id] = self._next - 1
+                self._gaps[seq_id] = self.next_seq_id - 1
                 await self._use_up(seq_id)
         if call.result.done() or call.error is not None or request.again == AGAIN:
             self._gaps[request.seq_id] = math.inf
@@ -779,9 +748,8 @@ class TrainingQueue:
             error.effect = f"{error.effect} Those that were not sent yet are still sent."
         # Of a lost request and of an unsafe one the hint says more, if it fits all parts.
         fits = lost and (may_have_acted(error) or is_passing(error))
-        if whole and (fits or (isinstance(error, UnsafeToRetryError) and not took)):
-            return
-        if parts > 1 and (in_doubt or 0 < len(took) < parts):
+        fits = whole and (fits or (isinstance(error, UnsafeToRetryError) and not took))
+        if parts > 1 and not fits and (in_doubt or 0 < len(took) < parts):
             error.hint = _ADVICE[bool(unsent) and whole, bool(in_doubt)].format_map(facts)
 
     def _still_leaving(self, call: QueuedCall, lost: bool) -> Sequence[int]:
@@ -797,11 +765,10 @@ class TrainingQueue:
         """Get a request to the server; returns the id of its future and the seconds it took."""
         size = 0
         try:
-            if request.payload is None:
-                request.payload = request.make(self.dialect.wire)
-            if not self._bytes.try_acquire(request.payload.size):
-                await self._bytes.acquire(request.payload.size)
-            size = request.payload.size
+            wanted = request.encoded(self.dialect.wire).size
+            if not self._bytes.try_acquire(wanted):
+                await self._bytes.acquire(wanted)
+            size = wanted
             request_id, elapsed = await self._deliver(request)
         except asyncio.CancelledError:
             raise
@@ -816,8 +783,6 @@ class TrainingQueue:
         self._slowest = max(self._slowest, elapsed)
         request.payload = None  # accepted: its bytes are not needed any more
         request.accepted = True
-        if request.call is not None:
-            request.call.entry.moved = asyncio.get_running_loop().time()
         return request_id, elapsed
 
     async def _deliver(self, request: NumberedRequest) -> tuple[str, float]:
@@ -828,7 +793,7 @@ class TrainingQueue:
             APIResponseValidationError: The server took it and cannot say so.
             APIError: Refused, or lost; `may_have_acted` tells which.
         """
-        first = request.payload
+        first = request.encoded(self.dialect.wire)
         if self.recorder is not None:
             earlier = await self.recorder.leaving(request)
             if earlier is not None:
@@ -888,10 +853,11 @@ class TrainingQueue:
         """
         async with self._finding:
             if self.dialect.seq is Seq.UNKNOWN and self._closed is None:
-                await self._send_twice()
+                found = await self._send_twice()
+                if found is not None:
+                    self.server.use_seq(found)
 
-    async def _send_twice(self) -> None:
-        server = self.server
+    async def _send_twice(self) -> Seq | None:
         probe = self._number(None, 0, self._filler)
         probe.payload = self._filler(self.dialect.wire)
         probe.seconds = max(FIND_OUT_SECONDS, 2 * min(self._slowest, SLOW_SECONDS))
@@ -904,34 +870,26 @@ class TrainingQueue:
                 if self.recorder is not None and len(ids) == 1:
                     await self.recorder.accepted(probe, ids[0])
             except ConflictError:
-                if ids:
-                    server.use_seq(Seq.STRICT)
-                return
+                return Seq.STRICT if ids else None
             except TinkerError as error:
                 if self._is_lost(probe, error):
                     self._holes.append(probe)
-                elif not ids and probe.seq_id == self._next - 1:
-                    self._next = probe.seq_id  # refused: the number is free
+                elif not ids and probe.seq_id == self.next_seq_id - 1:
+                    self.next_seq_id = probe.seq_id  # refused: the number is free
                     if self.recorder is not None:
                         self.recorder.refused(probe)
-                return
+                return None
         if ids[0] == ids[1]:
-            server.use_seq(Seq.ORDER if self.dialect.sorts else Seq.DEDUPE)
-        else:
-            await self._find_out_late(probe.seq_id, ids[1])
-
-    async def _find_out_late(self, seq_id: int, request_id: str) -> None:
-        """See whether a repeat that was accepted is refused when its result is asked for."""
+            return Seq.ORDER if self.dialect.sorts else Seq.DEDUPE
         try:
-            await self._await_forward(request_id)
+            await self._await_forward(ids[1])
         except ConflictError:
-            self.server.use_seq(Seq.LATE)
             if self._gaps:
-                self._gaps[seq_id] = math.inf  # perhaps the first one was refused as well
-            return
+                self._gaps[probe.seq_id] = math.inf  # perhaps the first one was refused as well
+            return Seq.LATE
         except TinkerError:
-            return
-        self.server.use_seq(Seq.IGNORE)
+            return None
+        return Seq.IGNORE
 
     def awaited(self, request: NumberedRequest) -> bool:
         """Whether others, on their way or accepted, cannot be worked on without this one."""
@@ -1037,8 +995,8 @@ class TrainingQueue:
         """Use the number of a request that had no effect again, or fill it."""
         if self.recorder is not None:
             self.recorder.refused(request)
-        if request.seq_id == self._next - 1:
-            self._next = self._given_back = request.seq_id
+        if request.seq_id == self.next_seq_id - 1:
+            self.next_seq_id = self._given_back = request.seq_id
         elif request.call is None:
             pass  # a refused filler is not filled; `_fill_number` tells those behind it
         elif self._closed is None:
@@ -1172,7 +1130,7 @@ class TrainingQueue:
     def after_fork(self) -> None:
         """Refuse to work in a forked child, which would send other bodies under equal numbers."""
         self._queue, self._carried = deque(), {}
-        self._driver = self._woken = None
+        self._driver = None
         self._closed = ClientClosedError(
             f"The training client of {self.model_id} belongs to the process that forked this one. "
             "Train in one process only: make a new training client here, or give the child a "
@@ -1193,22 +1151,6 @@ class TrainingQueue:
                 self._cut_off(request.call)
         if self._driver is not None:
             self._driver.cancel()
-
-
-@attrs.define(eq=False)
-class _GiveUp:
-    """What `future.cancel()` does to a call, and what a pending future tells about it."""
-
-    _queue: TrainingQueue
-    _call: QueuedCall
-    _owner: object
-
-    def __call__(self) -> None:
-        self._queue.server.runtime.call(self._queue._abandon, self._call)
-
-    def describe(self) -> str:
-        """The operation as `pending()` shows it."""
-        return str(self._call.entry.snapshot(self._queue.server.runtime.time()))
 
 
 _EFFECTS: Final = {

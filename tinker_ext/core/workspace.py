@@ -240,19 +240,10 @@ class Workspace:
         idempotency_key: str | None = None,
         pending: Callable[[Any], float | None] | None = None,
     ) -> Any:
-        """Send an operation outside the training order and return its reply.
+        """Send an operation outside the training order; return its reply, or its future's result.
 
-        Args:
-            op: Row of the generated table.
-            arguments: Path, query and body by name.
-            seconds: How long it may take; the retry window by default.
-            method: Public method the user called, for the server's statistics.
-            headers: Headers of this call only.
-            idempotency_key: Kept over all attempts.
-            pending: Says in how many seconds to ask again when a reply is not the answer yet.
-
-        Returns:
-            The reply, or for an operation with a future its result.
+        It may take `seconds`, by default the retry window. `method` is the public method that the
+        user called, for the server's statistics. The rest is as in `Server.call`.
         """
         dialect = await self.server.ready()
         if Ability.ACCESS_SCOPES not in dialect.abilities:

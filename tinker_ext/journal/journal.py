@@ -339,15 +339,7 @@ class Journal:
         wire: str | None = None,
         again: bool = False,
     ) -> str | None:
-        """Note that a request is about to be sent.
-
-        Args:
-            op: Its operation.
-            seq: Its number.
-            digest: Fingerprint of its body.
-            name: Name of a checkpoint to save.
-            wire: Form of its body.
-            again: Whether it replaces what was sent under this number.
+        """Note that a request is about to be sent; again if it replaces one under this number.
 
         Returns:
             Its request id when an earlier process saw it accepted; then it must not be sent.
