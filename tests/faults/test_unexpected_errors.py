@@ -65,8 +65,7 @@ ERRORS = {
     "tokenizers.py fetch": "a package raises what it likes",
     "tokenizers.py Tokenizer.from_file": "a package raises what it likes",
     "telemetry.py Observers.notice": "an observer of the user raises what it likes",
-    "core/in_flight.py InFlight.report": "an observer of the user raises what it likes",
-    "core/in_flight.py InFlight._tell_clients": "an observer of the user raises what it likes",
+    "core/in_flight.py InFlight._tell": "an observer of the user raises what it likes",
 }
 
 

@@ -146,6 +146,10 @@ class Connection:
             self._loop = asyncio.get_running_loop()
         return self._loop
 
+    def use_credentials(self, credentials: Credentials) -> None:
+        """Send another form of the same credential from now on, such as a token it gave."""
+        self._credentials = self._headers.credentials = credentials
+
     @property
     def backoff(self) -> SharedBackoff:
         """The pause shared by everybody with this server and credential."""

@@ -47,7 +47,7 @@ class HeaderBlock:
         self, credentials: Credentials | None, extra: Iterable[tuple[str, str]] = ()
     ) -> None:
         extra = tuple(extra)
-        self._credentials = credentials
+        self.credentials = credentials
         self._common = {
             "accept": ("Accept", "application/json"),
             "content-type": ("Content-Type", "application/json"),
@@ -81,7 +81,7 @@ class HeaderBlock:
     @property
     def has_key(self) -> bool:
         """Whether the credential is known and stays as it is; `renew` asks for it."""
-        credentials = self._credentials
+        credentials = self.credentials
         return credentials is None or (
             self._key_line[0] is not None and getattr(credentials, "constant", False)
         )
@@ -91,8 +91,8 @@ class HeaderBlock:
         # One with a key of its own is the one that exchanges it: asking here would wait for it.
         if any(name.lower() == "x-api-key" for name, _ in call.headers):
             return
-        assert self._credentials is not None
-        given = await self._credentials.header()
+        assert self.credentials is not None
+        given = await self.credentials.header()
         if given != self._key_line[0]:
             secret = None if given is None else Concealed(given)
             self._key_line = (secret, encode_header("X-API-Key", secret) if secret else "")
@@ -128,7 +128,7 @@ class HeaderBlock:
     def receive(self, raw: RawReply) -> RawReply:
         """Take a reply in: secrets of ours that it repeats are blanked, a 401 renews the key."""
         if raw[0] == 401 and self._key_line[0] is not None:
-            refused = getattr(self._credentials, "refused", None)
+            refused = getattr(self.credentials, "refused", None)
             if refused is not None:
                 refused(self._key_line[0])
         return blank(self._hidden, raw)

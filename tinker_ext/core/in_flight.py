@@ -7,6 +7,7 @@ import logging
 import operator
 import weakref
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 import attrs
@@ -214,10 +215,8 @@ class InFlight:
         entry.queue_state, entry.reason = state, reason
         known = QueueState(state)
         for observer in tuple(self.observers):
-            try:
-                observer(entry.operation, known, reason)
-            except (Exception, SystemExit):
-                self._log_failure("A queue state observer failed.", now)
+            tell = partial(observer, entry.operation, known, reason)
+            self._tell(tell, "A queue state observer failed.", now)
         self._tell_clients(entry.target, known, reason, now)
         if known is not QueueState.ACTIVE and self._may_log("queue", now):
             log.warning("The server is holding work back. %s", entry.snapshot(now))
@@ -227,15 +226,16 @@ class InFlight:
             return
         self._states[target] = (state, reason)
         for listener in list(self._listeners.get(target, ())):
-            try:
-                listener.on_queue_state_change(state, reason)
-            except (Exception, SystemExit):
-                self._log_failure("on_queue_state_change failed.", now)
+            tell = partial(listener.on_queue_state_change, state, reason)
+            self._tell(tell, "on_queue_state_change failed.", now)
 
-    def _log_failure(self, what: str, now: float) -> None:
-        # Reports come with every poll, and a broken observer fails on each of them.
-        if self._may_log(what, now):
-            log.exception(what)
+    def _tell(self, tell: Callable[[], object], failed: str, now: float) -> None:
+        try:
+            tell()
+        except (Exception, SystemExit):
+            # Reports come with every poll, and a broken observer fails on each of them.
+            if self._may_log(failed, now):
+                log.exception(failed)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()

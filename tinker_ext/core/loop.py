@@ -292,10 +292,14 @@ class LoopThread(Runtime):
         """Note one user less; the last one ends the thread, after what is queued now."""
         with self._lock:
             self._users = max(0, self._users - 1)
-            if self._users or self._loop is None:
-                return
-            loop, self._loop = self._loop, None
-            loop.call_soon_threadsafe(_end, loop)
+            if not self._users:
+                self._stop()
+
+    def _stop(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_end, loop)
 
     def join(self, timeout: float = _EXIT_SECONDS) -> None:
         """Wait until the thread has ended, when it is about to."""
@@ -350,11 +354,7 @@ class LoopThread(Runtime):
     def at_exit(self) -> None:
         """End the thread with the interpreter, without waiting long for it."""
         with self._lock:
-            self._users = 0
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(_end, loop)
+            self._stop()
         self.join()
         self._abandon()
 

@@ -105,11 +105,7 @@ class RetryConfig:
 
 def portable(config: RetryConfig) -> dict[str, Any]:
     """The settings that fit into JSON: all but the exception types."""
-    values = {
-        field.name: getattr(config, field.name)
-        for field in attrs.fields(RetryConfig)
-        if field.name != "retryable_exceptions"
-    }
+    values = attrs.asdict(config, filter=attrs.filters.exclude("retryable_exceptions"))
     # JSON has no infinity; nobody outlives the largest number of seconds either.
     return {
         name: sys.float_info.max if value == math.inf else value for name, value in values.items()

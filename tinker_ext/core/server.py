@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlencode
 
@@ -53,32 +53,6 @@ R = TypeVar("R")
 _RESPONSE_BYTES = attrs.fields(Config).response_bytes_in_flight.default
 
 
-class _SwitchableCredentials:
-    """The user's credential, until the server asks for its exchange into a token."""
-
-    def __init__(self, source: Credentials) -> None:
-        self.source = source
-        self.current: Credentials = source
-        self.constant: bool = getattr(source, "constant", False)
-
-    @property
-    def fingerprint(self) -> str:
-        return self.source.fingerprint
-
-    async def header(self) -> str | None:
-        return await self.current.header()
-
-    def exchange_by(self, exchange: Callable[[str], Awaitable[str]]) -> None:
-        """Send a token from now on, which `exchange` gives for the user's credential."""
-        self.current = ExchangedToken(self.source, exchange)
-        self.constant = False
-
-    def refused(self, value: str) -> None:
-        refused = getattr(self.current, "refused", None)
-        if refused is not None:
-            refused(value)
-
-
 class Server:
     """A server with its dialect; everything here runs on the core loop."""
 
@@ -105,8 +79,8 @@ class Server:
         )
         self.wire_confirmed = False
         self._is_one = False
-        self._credentials = _SwitchableCredentials(credentials)
-        self._headers = (*config.extra_headers().items(), *headers)
+        self._key = self._credentials = credentials
+        self._headers = headers
         self._transport = transport
         self._wire = wire
         file = config.dialect_file
@@ -145,7 +119,7 @@ class Server:
     @property
     def fingerprint(self) -> str:
         """Digest that tells credentials apart."""
-        return self._credentials.fingerprint
+        return self._key.fingerprint
 
     async def credential(self) -> str | None:
         """The credential that is sent now: the user's key, or a token it was exchanged for."""
@@ -191,7 +165,8 @@ class Server:
             self.response_bytes.resize(chosen.config.inflight_response_bytes_semaphore_size)
         self._set_timing(self.connection.timing, chosen)
         if chosen.config.pjwt_auth_enabled:
-            self._credentials.exchange_by(self._exchange)
+            self._credentials = ExchangedToken(self._key, self._exchange)
+            self.connection.use_credentials(self._credentials)
         return chosen
 
     async def _exchange(self, credential: str) -> str:

@@ -729,28 +729,19 @@ class TrainingQueue:
         lost = any(each in self._unsettled for each in call.requests)
         unsent = self._still_leaving(call, lost)
         in_doubt = [*_places(doubted), *unsent]
-        whole = len(took) + len(in_doubt) == parts
+        unsafe = isinstance(error, UnsafeToRetryError)
         error.parts_taken = tuple(_places(took))
-        facts = {
-            "parts": parts,
-            "names": _listed(_places(took)),
-            "numbers": _listed(each.seq_id for each in took),
-            "unknown": _listed(in_doubt),
-            "others": "" if whole else ", the others did not",
-            "accepted": _listed(_places(waiting)) if parts > 1 else "it",
-            "waiting": _listed(each.seq_id for each in waiting),
-        }
-        if parts > 1 or not isinstance(error, UnsafeToRetryError):
-            told = _EFFECTS[parts > 1, bool(took), bool(in_doubt)] + _WAITING * bool(waiting)
+        if parts > 1 or not unsafe:
             sent = parts > 1 or call.requests
-            error.effect = told.format_map(facts) if sent else "It was not sent."
+            error.effect = _effect(parts, took, waiting, in_doubt) if sent else "It was not sent."
         if unsent:
             error.effect = f"{error.effect} Those that were not sent yet are still sent."
         # Of a lost request and of an unsafe one the hint says more, if it fits all parts.
-        fits = lost and (may_have_acted(error) or is_passing(error))
-        fits = whole and (fits or (isinstance(error, UnsafeToRetryError) and not took))
-        if parts > 1 and not fits and (in_doubt or 0 < len(took) < parts):
-            error.hint = _ADVICE[bool(unsent) and whole, bool(in_doubt)].format_map(facts)
+        whole = len(took) + len(in_doubt) == parts
+        fits = (lost and (may_have_acted(error) or is_passing(error))) or (unsafe and not took)
+        if parts > 1 and not (whole and fits) and (in_doubt or 0 < len(took) < parts):
+            advice = _ADVICE[bool(unsent) and whole, bool(in_doubt)]
+            error.hint = advice.format(unknown=_listed(in_doubt))
 
     def _still_leaving(self, call: QueuedCall, lost: bool) -> Sequence[int]:
         """The parts of a failed call, counted from 1, that were not sent yet and still are."""
@@ -1177,6 +1168,22 @@ _ADVICE: Final = {
     "checkpoint; the whole call again would count the others twice.",
 }
 """What to do about a call of several parts: some are still sent, some are in doubt."""
+
+
+def _effect(
+    parts: int, took: list[NumberedRequest], waiting: list[NumberedRequest], in_doubt: list[int]
+) -> str:
+    """What became of the parts of a call, in words."""
+    told = _EFFECTS[parts > 1, bool(took), bool(in_doubt)] + _WAITING * bool(waiting)
+    return told.format(
+        parts=parts,
+        names=_listed(_places(took)),
+        numbers=_listed(each.seq_id for each in took),
+        unknown=_listed(in_doubt),
+        others="" if len(took) + len(in_doubt) == parts else ", the others did not",
+        accepted=_listed(_places(waiting)) if parts > 1 else "it",
+        waiting=_listed(each.seq_id for each in waiting),
+    )
 
 
 def _is_in_doubt(request: NumberedRequest) -> bool:

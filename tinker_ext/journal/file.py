@@ -9,7 +9,7 @@ import os
 import stat
 import uuid
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,27 +79,31 @@ class JournalFile:
     def append(self, record: dict[str, Any]) -> None:
         """Write a record; it is on disk when this returns."""
         line = _line(record)
+        with self._writing() as fd:
+            size = os.fstat(fd).st_size
+            try:
+                _write(fd, line)
+            except OSError:
+                # Half a line must not stay before the next one.
+                os.ftruncate(fd, size)
+                raise
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[int]:
+        """Give the open file to one writer at a time, and tell what goes wrong there."""
         with self._lock:
             if self._fd is None:
                 raise JournalError(f"The journal {self.path} is closed.")
             self._tell("before")
-            size = os.fstat(self._fd).st_size
             try:
-                try:
-                    _write(self._fd, line)
-                except OSError:
-                    # Half a line must not stay before the next one.
-                    os.ftruncate(self._fd, size)
-                    raise
+                yield self._fd
             except OSError as error:
                 raise self._unusable("written", error) from error
             self._tell("after")
 
     def after_fork(self) -> None:
         """Let go of the file in a forked child: it would keep the parent's lock alive."""
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        self.close()
 
     @property
     def size(self) -> int:
@@ -117,16 +121,9 @@ class JournalFile:
         if self.repaired:
             lines.append(_line({"t": "repaired"}))
         lines.append(_line(record))
-        with self._lock:
-            if self._fd is None:
-                raise JournalError(f"The journal {self.path} is closed.")
-            self._tell("before")
-            try:
-                self._fd = self._replace(self._fd, b"".join(lines))
-                _sync_folder(self._real.parent)
-            except OSError as error:
-                raise self._unusable("written", error) from error
-            self._tell("after")
+        with self._writing() as fd:
+            self._fd = self._replace(fd, b"".join(lines))
+            _sync_folder(self._real.parent)
 
     def _replace(self, old: int, content: bytes) -> int:
         # Nobody else writes this one: it belongs to whoever owns the journal.
