@@ -79,8 +79,7 @@ def _watchers(watchers: Any, _: int) -> str | None:
 
 def _training(queue: Any, _: int) -> str | None:
     # A task that is cancelled before its first step takes nothing back; its queue has ended.
-    tasks = [request.task for request in queue._carried]
-    carried = sum(task is not None and not task.done() for task in tasks)
+    carried = sum(not task.done() for task in queue._carried.values())
     if queue._queue or carried:
         return f"{len(queue._queue)} training calls queued, {carried} requests carried"
     return None

@@ -272,11 +272,7 @@ class Server:
         return value
 
     async def _check_it_is_one(self, error: Exception) -> None:
-        """After a failure that any web server gives, ask once whether this is a Tinker server.
-
-        Raises:
-            APIResponseValidationError: It is not one.
-        """
+        """After a failure that any web server gives, raise if this is not a Tinker server."""
         if self._is_one:
             return
         op = api.GET_SERVER_CAPABILITIES

@@ -146,7 +146,6 @@ class NumberedRequest:
     """Time for one attempt, where the usual is too long."""
     refusals: tuple[int, int] | None = None
     """Statuses with which the server refused it in both wires, the first wire first."""
-    task: asyncio.Task[Any] | None = None
 
     def encoded(self, wire: Wire) -> Payload:
         """What it sends; written now if it is not yet."""
@@ -348,7 +347,7 @@ class TrainingQueue:
         self._queue: deque[QueuedCall] = deque()
         self._driver: asyncio.Task[Any] | None = None
         self._woken = asyncio.Event()
-        self._carried: dict[NumberedRequest, None] = {}
+        self._carried: dict[NumberedRequest, asyncio.Task[Any]] = {}
         self._unsettled: deque[NumberedRequest] = deque()
         self._untold: NumberedRequest | None = None
         self._gaps: dict[int, float] = {}
@@ -463,8 +462,7 @@ class TrainingQueue:
         call.requests.append(request)
         if entry.seq_id is None:
             entry.seq_id = request.seq_id
-        self._carried[request] = None
-        request.task = self.server.runtime.spawn(self._carry(request))
+        self._carried[request] = self.server.runtime.spawn(self._carry(request))
         return request
 
     def _number(
@@ -517,7 +515,7 @@ class TrainingQueue:
                             self._owe(call, index + 1)
                         break
                 if self.dialect.one_by_one:  # this server mixes up what is queued there
-                    tasks = [each.task for each in call.requests if each.task is not None]
+                    tasks = [task for each, task in self._carried.items() if each.call is call]
                     if tasks:
                         await asyncio.wait(tasks)
         except Exception as error:  # a mistake of ours: nobody is to wait for a dead driver
@@ -643,10 +641,7 @@ class TrainingQueue:
 
         TuFT 0.2.2 accepts every request and looks at its number later. One that fails before that
         leaves its number unused, and all behind it are refused, without effect, at their polls.
-
-        Returns:
-            Whether the request may be sent again: it was refused on its first arrival, behind
-            another that failed.
+        Says whether this is one of them, on its first arrival, and may be sent again.
         """
         # Where a 409 at the poll can mean anything else, the request may have taken effect.
         if self.dialect.seq not in (Seq.LATE, Seq.UNKNOWN) or request.reached or not request.sent:
@@ -680,8 +675,7 @@ class TrainingQueue:
         self, request: NumberedRequest, seconds: float | None = None
     ) -> bool:
         """Wait for the results of all requests before one; says whether they are there."""
-        earlier = [other.task for other in self._carried if other.seq_id < request.seq_id]
-        tasks = [task for task in earlier if task is not None]
+        tasks = [task for other, task in self._carried.items() if other.seq_id < request.seq_id]
         return not tasks or not (await asyncio.wait(tasks, timeout=seconds))[1]
 
     def _is_behind_gap(self, request: NumberedRequest) -> bool:
@@ -777,13 +771,7 @@ class TrainingQueue:
         return request_id, elapsed
 
     async def _deliver(self, request: NumberedRequest) -> tuple[str, float]:
-        """Send a request until the server has taken it, unless an earlier process did.
-
-        Raises:
-            ConflictError: The server has the number already.
-            APIResponseValidationError: The server took it and cannot say so.
-            APIError: Refused, or lost; `may_have_acted` tells which.
-        """
+        """Send a request until the server has taken it, unless an earlier process did."""
         first = request.encoded(self.dialect.wire)
         if self.recorder is not None:
             earlier = await self.recorder.leaving(request)
@@ -1002,8 +990,7 @@ class TrainingQueue:
         filler = self._number(None, 0, self._filler, seq_id)
         if call is not None:
             call.filling += 1
-        self._carried[filler] = None
-        filler.task = self.server.runtime.spawn(self._fill_number(filler, call))
+        self._carried[filler] = self.server.runtime.spawn(self._fill_number(filler, call))
 
     async def _fill_number(self, filler: NumberedRequest, call: QueuedCall | None) -> None:
         try:
@@ -1041,8 +1028,8 @@ class TrainingQueue:
         ended = dict.fromkeys(self._queue)
         for request in (*self._carried, *(() if part_of is None else part_of.requests)):
             if request.seq_id > filler.seq_id and request.call is not None:
-                if request.task is not None:
-                    request.task.cancel()
+                if request in self._carried:
+                    self._carried[request].cancel()
                 if not request.answered.done():
                     request.answered.set_result(False)
                 if self.dialect.seq is Seq.ORDER:  # arrived or not, the server never works on it
@@ -1099,8 +1086,8 @@ class TrainingQueue:
             call.timer = None
         self.server.in_flight.discard(call.entry)
         for request in call.requests:
-            if request.polling and request.task is not None:
-                request.task.cancel()
+            if request.polling:
+                self._carried[request].cancel()
 
     def _end(
         self, call: QueuedCall, *, value: Any = None, error: BaseException | None = None
@@ -1135,9 +1122,8 @@ class TrainingQueue:
             queued, self._queue = list(self._queue), deque()
         for call in queued:
             self._cut_off(call)
-        for request in tuple(self._carried):
-            if request.task is not None:
-                request.task.cancel()
+        for request, task in tuple(self._carried.items()):
+            task.cancel()
             if request.call is not None and not request.call.result.done():
                 self._cut_off(request.call)
         if self._driver is not None:

@@ -234,12 +234,7 @@ class State:
             del self.checkpoints[:-KEPT_CHECKPOINTS]
 
     def _sum(self) -> tuple[str | None, bool]:
-        """What the requests since the last step amount to.
-
-        Returns:
-            Path of the state that was saved and still shows the model as it is; whether gradients
-            are left.
-        """
+        """The saved state that shows the model as it is, if any, and whether gradients are left."""
         saved, gradients = None, self.gradients
         for _, request in sorted(self.requests.items()):
             if request.operation in CHANGING:
@@ -303,11 +298,7 @@ class Journal:
             self._apply(record)
 
     def plan(self, plan: Mapping[str, Any]) -> None:
-        """Note how the model is made, before it is.
-
-        Raises:
-            JournalError: The journal belongs to a model that was made in another way.
-        """
+        """Note how the model is made, before it is; refuse one that is made in another way."""
         self.check({name: plan.get(name) for name in _MADE_BY})
         if self.state.plan != plan:
             self.note("plan", plan=dict(plan))
