@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -190,12 +191,17 @@ def _mapping(content: bytes) -> Mapping[str, Any] | None:
 
 
 _NOT_ABOUT_THE_FUTURE = statuses.FAILED | statuses.REFUSED_FOR_NOW | {statuses.CONFLICT}
-_headers: dict[tuple[str, bool], tuple[tuple[str, str], ...]] = {}
 
 FIRST_PACE_SECONDS = 0.01
 LONGEST_PACE_SECONDS = 1.0
 BROKEN_POLLS = 3
 """An unreadable reply is asked for again this often: results can be fetched more than once."""
+
+
+@functools.cache
+def _headers(kind: str, accept: str) -> tuple[tuple[str, str], ...]:
+    own = (("X-Tinker-Request-Type", kind),)
+    return (*own, ("Accept", accept)) if accept else own
 
 
 async def wait_for(
@@ -267,14 +273,8 @@ class _Poll(Attempts):
         self._metadata_only = (
             metadata_only and dialect is not None and Ability.RESULT_SIZES in dialect.abilities
         )
-        binary = dialect is not None and dialect.wire is Wire.PROTO and bool(op.accept)
-        headers = _headers.get((op.name, binary))
-        if headers is None:
-            headers = (("X-Tinker-Request-Type", op.request_type),)
-            if binary:
-                headers = (*headers, ("Accept", op.accept))
-            _headers[op.name, binary] = headers
-        self._headers = headers
+        binary = dialect is not None and dialect.wire is Wire.PROTO
+        self._headers = _headers(op.request_type, op.accept if binary else "")
         entry.stage = "waiting"
         entry.attempt = 0
         entry.request_id = request_id

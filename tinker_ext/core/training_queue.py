@@ -302,8 +302,7 @@ class _Delivery(Attempts):
         try:
             request.payload = request.make(other)
         except Exception:
-            request.payload = payload  # the other wire cannot carry it: the refusal stands
-            return None
+            return None  # the other wire cannot carry it: the refusal stands
         request.body = next(queue.bodies)
         return Retry(0.0, "immediate")
 
@@ -819,9 +818,7 @@ class TrainingQueue:
         """Whether the request may have taken effect: what becomes of its number hangs on it."""
         if not request.sent or isinstance(error, ConflictError):
             return False
-        if may_have_acted(error):
-            return True
-        return request.reached and is_passing(error)
+        return may_have_acted(error) or (request.reached and is_passing(error))
 
     async def _find_out(self) -> None:
         """Find out what a server makes of a repeated number that has not said so.
