@@ -8,6 +8,7 @@ import logging
 import pickle
 import random
 import ssl
+import traceback
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -443,6 +444,30 @@ def test_unsafe_failure_names_the_reason() -> None:
                 await connection.exchange(call)
             assert len(server.seen) == 1
             await connection.aclose()
+
+    asyncio.run(main())
+
+
+def test_an_error_of_a_connection_keeps_no_frame_that_knows_the_key() -> None:
+    """M33: crash reporters print local variables, and the bytes that were sent have the key."""
+
+    async def main() -> None:
+        async def cut(seen: Seen, writer: Writer) -> None:
+            assert seen.headers["x-api-key"] == SECRET
+            writer.close()
+
+        async with serving(cut) as server:
+            connection = Connection(server.url, Key())
+            call = Call("optim_step", "POST", "/o", b"", retry=RetryRule.UNSAFE, lane=Lane.TRAIN)
+            with pytest.raises(TinkerError) as caught:
+                await connection.exchange(call)
+            await connection.aclose()
+        error: BaseException | None = caught.value
+        while error is not None:
+            for frame, _ in traceback.walk_tb(error.__traceback__):
+                if frame.f_globals["__name__"].startswith("tinker_ext."):
+                    assert SECRET not in repr(frame.f_locals), frame.f_code.co_qualname
+            error = error.__cause__ or error.__context__
 
     asyncio.run(main())
 
