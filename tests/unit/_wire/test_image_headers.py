@@ -46,8 +46,9 @@ def test_other_parts_are_passed_over(marker):
 @pytest.mark.parametrize("marker", BARE)
 def test_markers_without_content_are_two_bytes(marker):
     """F14: restart markers and fill bytes have no length."""
-    data = b"\xff\xd8" + bytes((0xFF, marker)) + b"\xff\xff\xff\xc0" + FRAME
-    assert pixel_size(data) == (480, 640)
+    for filled in (b"", b"\xff", b"\xff\xff"):
+        data = b"\xff\xd8" + bytes((0xFF, marker)) + filled + b"\xff\xc0" + FRAME
+        assert pixel_size(data) == (480, 640)
 
 
 def test_what_does_not_begin_with_a_marker_has_no_size():
