@@ -6,6 +6,7 @@ import asyncio
 import gc
 import socket
 import threading
+import weakref
 
 import pytest
 
@@ -225,3 +226,13 @@ def test_the_end_of_a_program_waits_for_the_thread():
     runtime.at_exit()
     assert not thread.is_alive()
     assert ended == [1]
+
+
+def test_a_job_that_is_done_leaves_no_thread_behind(loop):
+    """M19: nor the object of one; a run of weeks has a million jobs."""
+    thread = loop.run_until_complete(loop.compute(threading.current_thread))
+    thread.join(300)
+    left = weakref.ref(thread)
+    del thread
+    gc.collect()
+    assert left() is None
