@@ -266,6 +266,7 @@ def swapped_arguments(file: _File, node: ast.AST) -> Iterator[Bug]:
         "max",
         "contextlib.suppress",
         "np.array_equal",
+        "os.path.samestat",
     ):
         return  # the order means nothing, or another order fails wherever it is run
     start, end = file.span(node)
@@ -348,9 +349,11 @@ def drawn(bugs: list[Bug], count: int, seed: int) -> list[Bug]:
 
 
 def _is_typing(node: ast.AST) -> bool:
-    """Whether a node is part of an annotation or of `if TYPE_CHECKING`."""
+    """Whether a node is part of an annotation, of a type variable or of `if TYPE_CHECKING`."""
     while node is not None:
         parent = getattr(node, "parent", None)
+        if isinstance(parent, ast.Call) and getattr(parent.func, "id", "") == "TypeVar":
+            return True
         if isinstance(parent, ast.If) and getattr(parent.test, "id", "") == "TYPE_CHECKING":
             return True
         if isinstance(parent, ast.AnnAssign | ast.arg) and node is parent.annotation:
