@@ -19,6 +19,8 @@ from typing import Any, Protocol
 
 import attrs
 import tenacity
+from tenacity.stop import stop_base
+from tenacity.wait import wait_base
 
 import tinker_ext._statuses as statuses
 from tinker_ext._transport.limits import RetryTokens
@@ -482,18 +484,42 @@ class Attempts:
         return now >= self._billed_until
 
 
-def _carried(state: tenacity.RetryCallState) -> Any:
+class retry_if_passing(tenacity.retry_base):
+    """Goes on as long as the verdict on the last attempt says so."""
+
+    def __call__(self, state: tenacity.RetryCallState) -> bool:
+        """Look at the attempts that the loop carries."""
+        return isinstance(_carried(state).verdict, Retry)
+
+
+class stop_at_limits(stop_base):
+    """Stops at the deadline, at the most attempts, and when a bill stays unpaid for too long."""
+
+    def __call__(self, state: tenacity.RetryCallState) -> bool:
+        """Look at the attempts that the loop carries."""
+        return _carried(state).exhausted() or _carried(state).delay() is None
+
+
+class wait_as_judged(wait_base):
+    """Waits as long as the verdict says: the server's delay, or jittered exponential back-off."""
+
+    def __call__(self, state: tenacity.RetryCallState) -> float:
+        """Look at the attempts that the loop carries."""
+        return _carried(state).delay() or 0.0
+
+
+def _carried(state: tenacity.RetryCallState) -> Judged:
     assert state.outcome is not None
-    return state.outcome.result()
+    attempts: Judged = state.outcome.result()
+    return attempts
 
 
 _POLICY: Any = {
-    "retry": lambda state: isinstance(_carried(state).verdict, Retry),
-    "stop": lambda state: _carried(state).exhausted() or _carried(state).delay() is None,
-    "wait": lambda state: _carried(state).delay() or 0.0,
+    "retry": retry_if_passing(),
+    "stop": stop_at_limits(),
+    "wait": wait_as_judged(),
     "retry_error_callback": _carried,
 }
-"""What the loop does is what the attempts that it carries say."""
 
 
 def run_blocking(judged: Judged, step: Callable[[], None]) -> None:
