@@ -82,9 +82,6 @@ def is_config(reply: Mapping[str, Any]) -> bool:
     return any(field.name in reply for field in _FLAGS)
 
 
-# Kept here, since every training call asks and a member of an enum takes long to find.
-_MAY_TRAIN_TWICE: Final = (Seq.IGNORE, Seq.UNKNOWN)
-_ANSWER_AGAIN: Final = (Seq.ORDER, Seq.DEDUPE)
 # Names of the embedded server's profiles for what Seq describes.
 _SEQ_NAMES: Final = {**{seq.value: seq for seq in Seq}, "gap": Seq.ORDER}
 
@@ -105,6 +102,10 @@ class Dialect:
         chosen_by: Who chose the wire: `argument`, `environment`, `file`, `probe` or `found`.
         seq_by: Who says what `seq` says: `configured`, `declared`, `file`, `hosted`, `found`,
             `assumed`.
+        pipelined: Training requests may be sent ahead of the answer to the previous one.
+        resends: A training request whose answer was lost may be sent again.
+        repeats_answers: A repeated training request is answered like the first.
+        one_by_one: A training call waits for the result of the call before it.
     """
 
     base_url: str
@@ -118,24 +119,26 @@ class Dialect:
     chosen_by: str = "probe"
     seq_by: str = "assumed"
 
-    @property
-    def pipelined(self) -> bool:
-        """Training requests may be sent ahead of the answer to the previous one."""
+    # What follows from the above; computed once, since every training call asks.
+    pipelined: bool = attrs.field(init=False)
+    resends: bool = attrs.field(init=False)
+    repeats_answers: bool = attrs.field(init=False)
+    one_by_one: bool = attrs.field(init=False)
+
+    @pipelined.default
+    def _is_pipelined(self) -> bool:
         return self.seq is Seq.ORDER or (self.seq is Seq.UNKNOWN and self.sorts)
 
-    @property
-    def resends(self) -> bool:
-        """A training request whose answer was lost may be sent again."""
-        return self.seq not in _MAY_TRAIN_TWICE
+    @resends.default
+    def _does_resend(self) -> bool:
+        return self.seq not in (Seq.IGNORE, Seq.UNKNOWN)
 
-    @property
-    def repeats_answers(self) -> bool:
-        """A repeated training request is answered like the first."""
-        return self.seq in _ANSWER_AGAIN
+    @repeats_answers.default
+    def _does_repeat_answers(self) -> bool:
+        return self.seq in (Seq.ORDER, Seq.DEDUPE)
 
-    @property
-    def one_by_one(self) -> bool:
-        """A training call waits for the result of the call before it."""
+    @one_by_one.default
+    def _is_one_by_one(self) -> bool:
         # Among the servers without client/config is an engine (skyrl-tx 0.3.0) that lets a queued
         # optim_step overtake the forward_backward before it; steps are lost there without a word.
         return not self.resends and "get_client_config" in self.lacks

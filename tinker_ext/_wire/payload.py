@@ -129,6 +129,8 @@ def seal_proto_zstd(parts: Sequence[Part], seq_id: int) -> Sequence[Part]:
 
 def varint(number: int) -> bytes:
     """A non-negative number as protobuf writes it."""
+    if number < 0x80:
+        return bytes((number,))
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

@@ -170,7 +170,7 @@ class LightFuture(forks.OfThisProcess, concurrent.futures.Future[T]):
             if threading.get_ident() in _core_threads:
                 raise DeadlockError(_DEADLOCK)
             try:
-                return super().result(_seconds(timeout))
+                return super().result(timeout if timeout is None else _seconds(timeout))
             except TimeoutError as error:
                 if error is self._exception:
                     raise
@@ -350,7 +350,7 @@ class AwaitableConcurrentFuture(APIFuture[T]):
         Raises:
             TimeoutError: Not done in time; the operation goes on and may be waited for again.
         """
-        return self._future.result(_seconds(timeout))
+        return self._future.result(timeout if timeout is None else _seconds(timeout))
 
     async def result_async(self, timeout: float | None = None) -> T:
         """Async form of `result`."""
