@@ -228,3 +228,13 @@ def test_a_body_nested_without_end_is_kept_as_text():
     """M38: an error page of 100,000 brackets is still our error, not a RecursionError."""
     error = errors.error_for_status(502, b"[" * 100_000, {})
     assert isinstance(error, errors.InternalServerError)
+
+
+def test_the_error_of_a_status_has_its_request_without_a_password():
+    """M15 M33: the method and the URL as they were sent; none where the URL is not known."""
+    error = errors.error_for_status(404, method="GET", url="https://user:pw@host/x?a=1")
+    for each in (error, pickle.loads(pickle.dumps(error))):
+        assert (each.request.method, str(each.request.url)) == ("GET", "https://host/x?a=1")
+        assert each.response.request.url == each.request.url
+    assert errors.error_for_status(404, url="https://host/x").request.method == "POST"
+    assert errors.error_for_status(404, method="GET").request is None
