@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from tinker_ext.types import SampledSequence, SampleResponse
@@ -16,6 +18,9 @@ def test_a_sequence_from_lists_says_what_it_is():
     with pytest.warns(DeprecationWarning, match="SampledSequence"):
         made = SampledSequence("stop", tokens=[5])
     assert (made.tokens, made.logprobs) == ([5], None)
+    with pytest.warns(DeprecationWarning, match="SampledSequence"):
+        made = SampledSequence("stop", logprobs=[-0.5])
+    assert made.logprobs == [-0.5]
 
 
 def test_a_response_from_lists_says_what_it_is():
@@ -25,3 +30,9 @@ def test_a_response_from_lists_says_what_it_is():
         made = SampleResponse([], prompt_logprobs=[None, -0.5])
     assert said[0].filename == __file__
     assert made.prompt_logprobs == [None, -0.5]
+    with pytest.warns(DeprecationWarning, match=words):
+        made = SampleResponse([], topk_prompt_logprobs=[None, [(7, -0.5)]])
+    assert (made.prompt_logprobs, made.topk_prompt_logprobs) == (None, [None, [(7, -0.5)]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert SampleResponse([]).prompt_logprobs is None
