@@ -104,7 +104,8 @@ def environment(
     """
     place = HERE / ".nox" / name
     python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
-    made_from = json.dumps([base, steps, (HERE / "pyproject.toml").read_text()])
+    ours = (HERE / "pyproject.toml").read_text() if any("-e" in step for step in steps) else None
+    made_from = json.dumps([base, steps, ours])
     note = place / "made-from.json"
     if note.exists() and note.read_text() == made_from:
         return str(python)
