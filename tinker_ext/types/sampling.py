@@ -116,31 +116,16 @@ class PromptAltTokens:
     logprobs: TensorData
 
 
-class _OfAnyEra:
-    """What clients of the first era built from lists, and earlier releases pickled."""
-
-    __slots__ = ()
-
-    def _take(self, names: str, **values: Any) -> None:
-        """Take over the lists that this was built from, and warn its maker."""
-        warnings.warn(
-            f"{type(self).__name__}({names}=…) is how clients of the first era built it; pass "
-            "arrays instead.",
-            DeprecationWarning,
-            stacklevel=4,
-        )
-        for name, value in values.items():
-            object.__setattr__(self, name, None if value is None else list(value))
-
-    def __setstate__(self, state: Any) -> None:
-        values = state[1] if isinstance(state, tuple) else state
-        kind: Any = type(self)
-        for field in attrs.fields(kind):
-            object.__setattr__(self, field.name, values.get(field.name, field.default))
+def _first_era(what: str, names: str) -> None:
+    warnings.warn(
+        f"{what}({names}=…) is how clients of the first era built it; pass arrays instead.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
 
 
-@attrs.frozen(eq=False, repr=False, getstate_setstate=False)
-class SampledSequence(_OfAnyEra):
+@attrs.frozen(eq=False, repr=False, init=False)
+class SampledSequence:
     """One sampled sequence; the lists are made from the arrays when first read.
 
     Attributes:
@@ -156,13 +141,35 @@ class SampledSequence(_OfAnyEra):
     _tokens_list: list[int] | None = attrs.field(default=None, alias="_tokens_list")
     _logprobs_list: list[float] | None = attrs.field(default=None, alias="_logprobs_list")
     _topk_logprobs_list: TopkList | None = attrs.field(default=None, alias="_topk_logprobs_list")
-    _first: Sequence[int] | None = attrs.field(default=None, alias="tokens", kw_only=True)
-    _second: Sequence[float] | None = attrs.field(default=None, alias="logprobs", kw_only=True)
 
-    def __attrs_post_init__(self) -> None:
-        if self._first is not None or self._second is not None:
-            lists = {"_tokens_list": self._first, "_logprobs_list": self._second}
-            self._take("tokens, logprobs", **lists, _first=None, _second=None)
+    def __init__(
+        self,
+        stop_reason: StopReason,
+        sequence_id: str = "",
+        tokens_np: npt.NDArray[Any] | None = None,
+        logprobs_np: npt.NDArray[Any] | None = None,
+        topk_logprobs_np: TopkLogprobs | None = None,
+        _tokens_list: list[int] | None = None,
+        _logprobs_list: list[float] | None = None,
+        _topk_logprobs_list: TopkList | None = None,
+        *,
+        tokens: Sequence[int] | None = None,
+        logprobs: Sequence[float] | None = None,
+    ) -> None:
+        if tokens is not None or logprobs is not None:
+            _first_era("SampledSequence", "tokens, logprobs")
+            _tokens_list = None if tokens is None else list(tokens)
+            _logprobs_list = None if logprobs is None else list(logprobs)
+        self.__attrs_init__(
+            stop_reason,
+            sequence_id,
+            tokens_np,
+            logprobs_np,
+            topk_logprobs_np,
+            _tokens_list,
+            _logprobs_list,
+            _topk_logprobs_list,
+        )
 
     @property
     def tokens(self) -> list[int]:
@@ -206,12 +213,8 @@ class SampledSequence(_OfAnyEra):
         )
 
 
-def _listed(sequences: Sequence[SampledSequence]) -> Sequence[SampledSequence]:
-    return list(sequences)
-
-
-@attrs.frozen(eq=False, repr=False, getstate_setstate=False)
-class SampleResponse(_OfAnyEra):
+@attrs.frozen(eq=False, repr=False, init=False)
+class SampleResponse:
     """The sequences of one sample call and what was asked about its prompt.
 
     Attributes:
@@ -219,7 +222,7 @@ class SampleResponse(_OfAnyEra):
         prompt_cache_hit_tokens: Prompt tokens the server did not have to compute again.
     """
 
-    sequences: Sequence[SampledSequence] = attrs.field(converter=_listed)
+    sequences: Sequence[SampledSequence]
     prompt_logprobs_np: npt.NDArray[Any] | None = None
     topk_prompt_logprobs_np: TopkLogprobs | None = None
     target_prompt_logprobs: TensorData | None = None
@@ -232,20 +235,35 @@ class SampleResponse(_OfAnyEra):
         default=None, alias="_topk_prompt_logprobs_list"
     )
 
-    _type: Literal["sample"] = attrs.field(default="sample", alias="type", kw_only=True)
-    _first: Sequence[float | None] | None = attrs.field(
-        default=None, alias="prompt_logprobs", kw_only=True
-    )
-    _second: TopkList | None = attrs.field(default=None, alias="topk_prompt_logprobs", kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        if self._first is not None or self._second is not None:
-            names = "prompt_logprobs, topk_prompt_logprobs"
-            lists = {
-                "_prompt_logprobs_list": self._first,
-                "_topk_prompt_logprobs_list": self._second,
-            }
-            self._take(names, **lists, _first=None, _second=None)
+    def __init__(
+        self,
+        sequences: Sequence[SampledSequence],
+        prompt_logprobs_np: npt.NDArray[Any] | None = None,
+        topk_prompt_logprobs_np: TopkLogprobs | None = None,
+        target_prompt_logprobs: TensorData | None = None,
+        prompt_cache_hit_tokens: int = 0,
+        prompt_alt_tokens: PromptAltTokens | None = None,
+        _prompt_logprobs_list: list[float | None] | None = None,
+        _topk_prompt_logprobs_list: TopkList | None = None,
+        *,
+        type: Literal["sample"] = "sample",
+        prompt_logprobs: Sequence[float | None] | None = None,
+        topk_prompt_logprobs: TopkList | None = None,
+    ) -> None:
+        if prompt_logprobs is not None or topk_prompt_logprobs is not None:
+            _first_era("SampleResponse", "prompt_logprobs, topk_prompt_logprobs")
+            _prompt_logprobs_list = None if prompt_logprobs is None else list(prompt_logprobs)
+            _topk_prompt_logprobs_list = topk_prompt_logprobs
+        self.__attrs_init__(
+            list(sequences),
+            prompt_logprobs_np,
+            topk_prompt_logprobs_np,
+            target_prompt_logprobs,
+            prompt_cache_hit_tokens,
+            prompt_alt_tokens,
+            _prompt_logprobs_list,
+            _topk_prompt_logprobs_list,
+        )
 
     @property
     def type(self) -> Literal["sample"]:
