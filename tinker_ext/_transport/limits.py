@@ -103,6 +103,8 @@ class FairQueue:
                 self.waiting -= 1  # its place in the line is skipped when its turn comes
                 if not self.waiting:
                     self._line.clear()
+                else:
+                    self._hand_out()  # one may wait behind it for a slot that came back meanwhile
             else:
                 self.release()  # the slot came at the same moment
             raise

@@ -318,3 +318,26 @@ def test_bytes_that_come_with_the_cancellation_are_given_back_once():
         assert budget.left == 10
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("leaves", ["cancelled", "late"])
+def test_a_slot_that_comes_back_as_a_waiter_leaves_goes_to_whoever_asks_then(leaves: str) -> None:
+    """M19 M23: one who asks before the waiter has noticed does not wait for a free slot."""
+
+    async def scenario() -> None:
+        queue = FairQueue(1)
+        await queue.acquire()
+        late = asyncio.get_running_loop().time() + 5
+        waiter = asyncio.create_task(queue.acquire(deadline=late))
+        await asyncio.sleep(0)
+        if leaves == "cancelled":
+            waiter.cancel()
+        else:
+            queue._deadlines._expire(late)
+        queue.release()
+        async with asyncio.timeout(60):
+            await queue.acquire()
+        await asyncio.gather(waiter, return_exceptions=True)
+        assert (queue.held, queue.waiting) == (1, 0)
+
+    run_virtual(scenario())
