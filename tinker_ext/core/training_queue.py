@@ -517,6 +517,10 @@ class TrainingQueue:
                     tasks = [task for each, task in self._carried.items() if each.call is call]
                     if tasks:
                         await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for stuck in leaving:  # of which nothing may be under way, before or between its parts
+                self._cut_off(stuck)
+            raise
         except Exception as error:  # a mistake of ours: nobody is to wait for a dead driver
             for stuck in (*leaving, *self._queue):
                 self._end(stuck, error=error)
@@ -546,9 +550,6 @@ class TrainingQueue:
                     "missing. Submit it again when the server is back."
                 )
             self._end(call, error=error)
-        except asyncio.CancelledError:
-            self._cut_off(call)
-            raise
         if self._untold is not None and not call.result.done():
             lost, self._untold = self._untold, None
             self._end(call, error=_unsafe("held back", lost))
