@@ -138,6 +138,34 @@ def test_who_waits_for_a_slot_gives_up_at_their_own_deadline():
     run_virtual(scenario())
 
 
+def test_thousands_who_give_up_one_after_the_other_are_not_looked_at_for_each():
+    """M23 M24: that would keep the loop busy with nothing else; nobody is late for it."""
+
+    async def scenario():
+        queue, late, looks = FairQueue(1), [], 0
+        assert queue.try_acquire()
+        expire = queue._deadlines._expire
+
+        def look(when):
+            nonlocal looks
+            looks += 1
+            return expire(when)
+
+        queue._deadlines._expire = look
+
+        async def wait(deadline):
+            with pytest.raises(TimeoutError):
+                await queue.acquire(deadline=deadline)
+            late.append(now() - deadline)
+
+        await asyncio.gather(*(wait(1.0 + place / 2_000) for place in range(2_000)))
+        queue.release()
+        assert looks < 600
+        assert -1e-9 < min(late) <= max(late) < 0.003
+
+    run_virtual(scenario())
+
+
 # -- slots and bytes -----------------------------------------------------------------------------
 
 
