@@ -1,4 +1,7 @@
-"""The embedded server and processes: a forked copy works on, a spawned one says what it lacks."""
+"""The embedded server and processes: a forked copy works on, a spawned one says what it lacks.
+
+Loggers stay with the process that made them.
+"""
 
 from __future__ import annotations
 
@@ -146,3 +149,37 @@ def test_samplers_of_the_embedded_server_in_a_pool(tmp_path, how):
     if how == "fork" and not hasattr(os, "fork"):
         pytest.skip("this system has no fork")
     run(tmp_path, POOLS.format(how=how))
+
+
+LOGGED = """
+import os, sys
+from tinker_ext import log_to
+
+parent = os.getpid()
+
+
+class Printer:
+    def log(self, step, values, time):
+        print(step, "by the parent" if os.getpid() == parent else "by the child", flush=True)
+
+    def flush(self): ...
+
+    def close(self):
+        self.log("closed", {}, 0.0)
+
+
+log = log_to("run", Printer())
+log.write("step", step=1, loss=2.5)
+if not os.fork():
+    sys.exit()
+os.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_forked_child_that_ends_leaves_the_loggers_to_its_parent(tmp_path):
+    """M34: each step arrives once, and the run over there ends with the parent."""
+    found = subprocess.run(
+        [sys.executable, "-c", LOGGED], cwd=tmp_path, capture_output=True, text=True, timeout=100
+    )
+    assert found.stdout == "1 by the parent\nclosed by the parent\n", found.stderr

@@ -242,6 +242,14 @@ class _Forwarding(RunLog):
         self._stop = threading.Event()
         self._passing = forks.lock()
         self._thread: threading.Thread | None = None
+        forks.register(self)
+
+    def after_fork(self) -> None:
+        """Leave the loggers to the parent: a child that ends would end their runs."""
+        atexit.unregister(self.close)
+        self._loggers, self._waiting, self._thread = {}, deque(maxlen=0), None
+        self._stop = threading.Event()  # the lock of the other may be taken
+        self._stop.set()
 
     def append(self, *records: dict[str, Any]) -> None:
         """Append lines, and have the steps among them passed on."""
@@ -261,6 +269,8 @@ class _Forwarding(RunLog):
         """Pass the rest on, end the loggers' runs for now, and close the file."""
         super().close()
         atexit.unregister(self.close)
+        if self._stop.is_set():
+            return
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(10)

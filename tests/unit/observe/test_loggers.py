@@ -252,3 +252,30 @@ def test_notes_that_cannot_be_written_are_told_and_stop_nobody(tmp_path, caplog)
     assert {record.getMessage() for record in caplog.records} == {
         f"{notes} cannot be written: Is a directory."
     }
+
+
+def test_a_log_in_a_forked_child_leaves_the_loggers_to_the_parent(tmp_path, monkeypatch):
+    """M34: it ends without ending their runs, and passes nothing on a second time."""
+    monkeypatch.setattr(loggers, "EVERY_SECONDS", 1000.0)
+    kept = Kept()
+    log = log_to(tmp_path / "run", kept)
+    step(log, 1)
+    notes, stop, thread = log._notes_path.read_text(), log._stop, log._thread
+    log.after_fork()
+    step(log, 2)
+    log.close()
+    assert (kept.steps, kept.closed, log._notes_path.read_text()) == ([], 0, notes)
+    stop.set()  # of the thread that a child does not have
+    thread.join()
+
+
+def test_steps_after_the_end_are_not_noted_as_passed_on(tmp_path):
+    """M34: no logger had them, so the next process passes them on."""
+    log = log_to(tmp_path / "run", Kept())
+    step(log, 1)
+    log.close()
+    step(log, 2)
+    log.close()
+    kept = Kept()
+    log_to(tmp_path / "run", kept).close()
+    assert numbers(kept) == [2]
