@@ -36,6 +36,9 @@ EVERY_SECONDS = 0.5
 SAFE_SECONDS = 3.0
 """After a crash the steps of this long are passed on again: some packages write with a delay."""
 
+LAST_SECONDS = 10.0
+"""A logger that takes longer for its last steps is left behind: the program is to end."""
+
 
 _Step = tuple[int, dict[str, float], float]  # its number, what it says, when it was written
 
@@ -273,7 +276,11 @@ class _Forwarding(RunLog):
             return
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(10)
+            self._thread.join(LAST_SECONDS)
+            if self._thread.is_alive():
+                told = "A logger of %s has not taken its last steps within %g s; it is left behind."
+                log.warning(told, self.path, LAST_SECONDS)
+                return
             self._thread = None
         self.forward()
         for label, each in list(self._loggers.items()):

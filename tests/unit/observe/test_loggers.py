@@ -279,3 +279,32 @@ def test_steps_after_the_end_are_not_noted_as_passed_on(tmp_path):
     kept = Kept()
     log_to(tmp_path / "run", kept).close()
     assert numbers(kept) == [2]
+
+
+def test_a_logger_that_hangs_does_not_keep_the_program_from_ending(tmp_path, monkeypatch, caplog):
+    """M21 M34: it is told, and the next process passes on what did not arrive."""
+    monkeypatch.setattr(loggers, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(loggers, "LAST_SECONDS", 0.05)
+    asked, goes_on = threading.Event(), threading.Event()
+
+    class Hangs(Kept):
+        def log(self, step, values, time):
+            asked.set()
+            goes_on.wait()
+
+    log = log_to(tmp_path / "run", Hangs())
+    step(log, 1)
+    asked.wait()
+    thread = log._thread
+    closing = threading.Thread(target=log.close, daemon=True)
+    with caplog.at_level(logging.WARNING, "tinker_ext"):
+        closing.start()
+        closing.join(10)
+        ended = not closing.is_alive()
+    goes_on.set()
+    thread.join()
+    assert ended
+    assert [record.getMessage() for record in caplog.records] == [
+        f"A logger of {log.path} has not taken its last steps within 0.05 s; it is left behind."
+    ]
+    assert not json.loads(log._notes_path.read_text()).get("clean")
