@@ -77,7 +77,12 @@ class Row:
         return self.reaches(worst) is False
 
     def best(self, again: Row) -> Row:
-        """The better figure of each contender out of two measurements."""
+        """The better figure of each contender out of two measurements.
+
+        Those beside a bare client were taken at one moment and stay together.
+        """
+        if self.base == FLOOR:
+            return max(self, again, key=lambda row: row.ratio or 0.0)
         better = max if self.more_is_better else min
         found = {name: better(value, again.figures[name]) for name, value in self.figures.items()}
         return attrs.evolve(self, figures=found)
