@@ -122,6 +122,10 @@ def _outcomes(seeds: range, jobs: int) -> Iterator[Ran]:
     # Modules are left out of every later garbage collection: a twentieth of the time.
     with multiprocessing.get_context("spawn").Pool(jobs, gc.freeze) as pool:
         yield from pool.imap(one, seeds, chunksize=20)
+        # Not by the signal that leaving the block sends: a process with a handler of its own for it
+        # misses one that comes just before it waits, and is then waited for without end.
+        pool.close()
+        pool.join()
 
 
 def _show(outcome: Ran, trace: bool) -> None:
