@@ -79,6 +79,8 @@ def _ended(rule, plan, parts, *, closed=False):
             part_of[seq_id] = part
             if name in POSTS:
                 return await POSTS[name](sent, deliver)
+            if name == "slow":
+                await asyncio.sleep(9.0)
             if name in ("failed", "failed later"):  # it never reaches the engine
                 ids[f"failed {part}"] = name
                 return 200, {"request_id": f"failed {part}"}
@@ -187,6 +189,14 @@ def test_a_part_that_the_server_failed_is_not_called_taken(rule):
     ):
         error, took = _ended(rule, plan, 3)
         _check(error, took, 3)
+
+
+@pytest.mark.parametrize("rule", ["dedupe", "strict"])
+def test_parts_behind_one_that_the_server_failed_are_not_sent(rule):
+    """F13: where each waits for the answer to the one before it, the last ones had not left."""
+    error, took = _ended(rule, {1: "failed", 2: "slow"}, 4)
+    assert took == {2}
+    assert error.effect == "Of the 4 parts of this call 2 (seq_id 2) took effect, the others did not."
 
 
 @pytest.mark.parametrize("rule", RULES)

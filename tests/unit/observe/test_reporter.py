@@ -10,7 +10,7 @@ from virtual_clock import run_virtual
 
 from tinker_ext._transport.messages import Lane
 from tinker_ext.errors import FeatureMissingError, error_for_status
-from tinker_ext.observe.reporter import BATCH_EVENTS, QUEUE_EVENTS, Reporter, process_uuid
+from tinker_ext.observe.reporter import Reporter, process_uuid
 from tinker_ext.telemetry import RetryScheduled, SessionEnded, SessionStarted
 
 QUIET = RetryScheduled("asample", Lane.SAMPLE, 1, "503", 1.0, "backoff")
@@ -96,16 +96,16 @@ def test_a_batch_holds_a_hundred_and_the_queue_ten_thousand(caplog):
 
     async def scenario():
         reporter = make(endpoint)
-        for _ in range(QUEUE_EVENTS + 500):
+        for _ in range(10_500):
             reporter.notice(QUIET)
-        assert reporter.queued == QUEUE_EVENTS
+        assert reporter.queued == 10_000
         await asyncio.sleep(11)
 
     with caplog.at_level(logging.WARNING, "tinker_ext"):
         run_virtual(scenario())
     assert len(caplog.records) == 1
-    assert {len(batch["events"]) for batch in endpoint.batches} == {BATCH_EVENTS}
-    assert endpoint.indexes == list(range(QUEUE_EVENTS))
+    assert {len(batch["events"]) for batch in endpoint.batches} == {100}
+    assert endpoint.indexes == list(range(10_000))
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,27 @@ def test_a_sick_server_gets_the_same_events_later_and_less_often():
 
     run_virtual(scenario())
     assert endpoint.times == [10.0, 30.0, 70.0, 150.0]
+    assert endpoint.indexes == [0, 1, 2]
+
+
+def test_a_server_that_stays_sick_is_asked_every_five_minutes():
+    """M34: and at the usual pace again once it has taken something."""
+    endpoint = Endpoint(*[error_for_status(503, b"")] * 7)
+
+    async def scenario():
+        reporter = make(endpoint)
+        await asyncio.sleep(1500)
+        reporter.notice(QUIET)
+        await asyncio.sleep(30)
+        endpoint.answers.append(error_for_status(503, b""))
+        reporter.notice(QUIET)
+        await asyncio.sleep(50)
+
+    run_virtual(scenario())
+    assert endpoint.times == [
+        *(10.0, 30.0, 70.0, 150.0, 310.0, 610.0, 910.0, 1210.0),
+        *(1510.0, 1540.0, 1560.0),
+    ]
     assert endpoint.indexes == [0, 1, 2]
 
 
@@ -217,7 +238,7 @@ def test_close_does_not_wait_for_a_server_that_fails_just_then():
 
     async def scenario():
         reporter = make(endpoint)
-        for _ in range(BATCH_EVENTS):
+        for _ in range(100):
             reporter.notice(QUIET)
         await reporter.aclose()
         assert asyncio.get_running_loop().time() == 0.0

@@ -159,6 +159,17 @@ def test_a_hostile_sample_is_only_text(tmp_path):
     assert record["sequences"][1]["cut"] > 900_000
 
 
+def test_a_megabyte_of_a_text_is_recorded(tmp_path):
+    """F29: of prompts and of what was sampled, and as much of token ids."""
+    log = SampleLog(tmp_path, tokenizer=Words())
+    log.record("x" * ((1 << 20) + 1), reply([4] * 420))
+    plain = SampleLog(tmp_path)
+    plain.record(ModelInput.from_ints([123_456_789] * 110_000), reply([1]))
+    first, second = lines(log)
+    texts = first["prompt"], first["sequences"][0]["text"], second["prompt"]
+    assert [len(text) for text in texts] == [1 << 20] * 3
+
+
 def test_a_vocabulary_is_decoded_once(tmp_path):
     """F29: a thousand tokens cost a thousand look-ups, not a thousand decodings."""
     words = Words()
