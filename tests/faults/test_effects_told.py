@@ -196,7 +196,9 @@ def test_parts_behind_one_that_the_server_failed_are_not_sent(rule):
     """F13: where each waits for the answer to the one before it, the last ones had not left."""
     error, took = _ended(rule, {1: "failed", 2: "slow"}, 4)
     assert took == {2}
-    assert error.effect == "Of the 4 parts of this call 2 (seq_id 2) took effect, the others did not."
+    assert (
+        error.effect == "Of the 4 parts of this call 2 (seq_id 2) took effect, the others did not."
+    )
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -273,8 +273,8 @@ def _params(params: SamplingParams) -> dict[str, Any]:
     last, written = _known
     if last is not params:
         written = params.to_dict()
-        # Nothing in it may change; what a list of stops holds can.
-        if type(params) is SamplingParams and not isinstance(params.stop, list):
+        # Nothing in it may change but what a list of stops holds, which is in both.
+        if type(params) is SamplingParams:
             _known = params, written
     return written
 

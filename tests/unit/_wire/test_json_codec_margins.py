@@ -13,6 +13,7 @@ import pytest
 
 from tinker_ext import ModelInput, SamplingParams
 from tinker_ext._wire.json_codec import (
+    PLAIN,
     SampleOptions,
     _array,
     _count,
@@ -122,3 +123,18 @@ def test_only_the_wishes_of_a_caller_are_sent(options, sent):
     usual["prompt"] = {"chunks": [{"type": "encoded_text", "tokens": [1, 2]}]}
     usual["sampling_params"] = body["sampling_params"]
     assert body == usual | sent
+
+
+def test_parameters_are_sent_as_they_are_at_each_call():
+    """M6: also a list of stops that grows between two of them."""
+    prompt = ModelInput.from_ints([1])
+
+    def sent(params):
+        body = orjson.loads(sample_body({}, None, prompt, 1, params, PLAIN))["sampling_params"]
+        return body["max_tokens"], body.get("stop")
+
+    growing, plain = SamplingParams(max_tokens=4, stop=["a"]), SamplingParams(max_tokens=5)
+    assert [sent(growing), sent(growing)] == [(4, ["a"])] * 2
+    growing.stop.append("b")
+    assert sent(growing) == (4, ["a", "b"])
+    assert [sent(plain), sent(plain), sent(growing)] == [(5, None), (5, None), (4, ["a", "b"])]
