@@ -329,7 +329,7 @@ class Ledger:
                 self._used = self._used.plus(used, cost)
 
 
-@attrs.define(eq=False, weakref_slot=False)
+@attrs.define(weakref_slot=False)
 class Hold:
     """What one call may use; ended once, by `settle` or `release`."""
 
@@ -338,7 +338,7 @@ class Hold:
     cost: float | None
     model: str | None
     _life: int  # of the ledger, which may begin to count anew meanwhile
-    _open: bool = attrs.field(default=True, init=False)
+    _open: bool = True
 
     def amounts(self) -> dict[str, float]:
         """How much it is of all that a budget may limit."""

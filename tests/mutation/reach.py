@@ -59,6 +59,9 @@ OWN = 8.0
 """So many times as long may a test in a file that is named after the bug's take."""
 FEW = 8
 """With fewer tests than these, programs aside, others of the same file are asked as well."""
+NARROW, BROAD = 50, 1000
+"""A test that reaches so many lines of the package, or fewer, is as likely to be about one of them
+as a test that reaches so many, or more, and takes a twentieth of the time."""
 LEAST_SECONDS = 0.02
 """What a test takes at least, with all that is around it."""
 # Tests that read what is there when a file is loaded, in whatever file.
@@ -67,7 +70,10 @@ OF_WHAT_IS_LOADED = (
     "tests/unit/types/test_records.py::test_fields_are_given_by_name",
     "tests/unit/types/test_records.py::test_pickles_of_releases_before_a_field_was_added",
     "tests/unit/clients/test_opening.py::test_clients_can_be_mocked_and_patched",
+    "tests/unit/test_reprs.py::test_what_is_printed_of_an_object_has_nothing_of_what_it_carries",
 )
+LOADED = "(loaded)"
+"""Stands among the tests of a line that ran while files were loaded, before any test."""
 PART = 20
 LEAST_MOVED = 4
 """Lines in a row that tell where a part of a file has gone."""
@@ -89,27 +95,39 @@ class Reach:
     Attributes:
         lines: File → line → tests.
         seconds: Test → seconds.
+        breadth: Test → how many lines it reaches.
     """
 
     lines: Lines
     seconds: dict[str, float]
+    breadth: Counter[str] = attrs.field(init=False)
+
+    @breadth.default
+    def _breadth(self) -> Counter[str]:
+        tables = self.lines.values()
+        return Counter(test for table in tables for tests in table.values() for test in tests)
+
+    def loads(self, bug: Bug) -> bool:
+        """Whether a bug is in what ran when files were loaded; also if a function ran there."""
+        return bug.loads or LOADED in self.lines.get(bug.path, {}).get(bug.line, ())
 
     def tests(self, bug: Bug) -> list[str]:
         """Tests that reach a bug, the likeliest to notice it first.
 
-        Quick ones before slow ones, one of every file before the next of it, and those in files
-        that are named after the bug's at an advantage. A test that is made for a kind of bug comes
-        before all of them, and tests of whole programs after them.
+        Quick ones before slow ones, one of every file before the next of it, and at an advantage
+        those in files that are named after the bug's and those that reach little else. A test that
+        is made for a kind of bug comes before all of them, and tests of whole programs after them.
         """
         table = self.lines.get(bug.path, {})
         made = MADE_FOR.get(bug.kind, "").format(bug.path.removeprefix("tinker_ext/"))
-        found = {*table.get(bug.line, ()), *table.get(bug.statement, ())}
-        if bug.loads or not found:
+        found = {*table.get(bug.line, ()), *table.get(bug.statement, ())} - {LOADED}
+        loads = self.loads(bug)
+        first = self._using(bug) | (set() if bug.loads else found) if loads else set()
+        if loads or not found:
             # What runs when a file is loaded may be noticed by whoever uses the file; so may what
             # runs where coverage does not look.
             found = {test for tests in table.values() for test in tests}
-        found.discard(made)
-        first = self._using(bug) if bug.loads else set()
+        found -= {made, LOADED}
         order = self._ordered(first, bug) + self._ordered(found - first, bug)
         near = [test for test in order if not is_last(test)]
         if len(near) < FEW:
@@ -117,23 +135,25 @@ class Reach:
             # of constants is reached by who imports it.
             tables = [table] + [self.lines.get(name, {}) for name in _importing(bug.path)]
             others = {test for each in tables for tests in each.values() for test in tests}
-            more = self._ordered(others - {*order, made}, bug)[: 3 * FEW]
+            more = self._ordered(others - {*order, made, LOADED}, bug)[: 3 * FEW]
             order = self._ordered({*order, *more}, bug)  # such programs are slow, too
-        before = [made] if made else [*(OF_WHAT_IS_LOADED if bug.loads or not near else ())]
+        before = [made] if made else [*(OF_WHAT_IS_LOADED if loads or not near else ())]
         return before + sorted((test for test in order if test not in before), key=is_last)
 
     def _using(self, bug: Bug) -> set[str]:
         """Tests of a bug's file, and those that reach a line with the name that it changes."""
         own = {test for test in self.seconds if _is_named_after(test, bug)}
-        if not bug.bound:
+        bound = bug.bound if bug.loads else bug.function.rpartition(".")[2]
+        if not bound:
             return own
-        name = re.compile(rf"\b{bug.bound}\b")
+        name = re.compile(rf"\b{bound}\b")
         return own | {
             test
             for path in _core()
             for number, line in enumerate((ROOT / path).read_text().splitlines(), 1)
             if name.search(line) and (path, number) != (bug.path, bug.statement)
             for test in self.lines.get(path, {}).get(number, ())
+            if test != LOADED
         }
 
     def _ordered(self, tests: set[str], bug: Bug) -> list[str]:
@@ -143,6 +163,7 @@ class Reach:
             file = _file(test)
             seen[file] += 1
             advantage = OWN if _is_named_after(test, bug) else 1.0
+            advantage *= BROAD / min(BROAD, max(NARROW, self.breadth[test]))
             worth[test] = (self._cost(test)[0] + LEAST_SECONDS) * seen[file] / advantage
         return sorted(worth, key=lambda test: (worth[test], test))
 
@@ -199,7 +220,7 @@ def test_files() -> list[str]:
 
 
 def _written(lines: Lines, seconds: dict[str, float], files: dict[str, str]) -> dict[str, Any]:
-    numbers = {test: number for number, test in enumerate(seconds)}
+    numbers = {test: number for number, test in enumerate((*seconds, LOADED))}
     return {
         "files": files,
         "names": list(numbers),
@@ -251,7 +272,7 @@ def _moved(kept: dict[str, Any], files: set[str]) -> Lines:
             origin, last = place.get(number, (origin, last))
             old = kept.get("lines", {}).get(origin, {})
             tests = {names[test] for test in old.get(str(last + 1), ())}
-            if tests := {test for test in tests if _file(test) in files}:
+            if tests := {test for test in tests if _file(test) in {*files, LOADED}}:
                 found.setdefault(name, {})[number + 1] = tests
     return found
 
@@ -303,7 +324,8 @@ def _read(database: Path, lines: Lines, seconds: dict[str, float]) -> None:
             test = context.split("|")[0]
             for phase in (" (setup)", " (call)", " (teardown)"):
                 test = test.removesuffix(phase)
-            if test not in seconds or not Path(path).is_relative_to(ROOT):
+            test = test or LOADED
+            if not (test in seconds or test == LOADED) or not Path(path).is_relative_to(ROOT):
                 continue
             table = lines.setdefault(Path(path).relative_to(ROOT).as_posix(), {})
             for line in numbits_to_nums(bits):

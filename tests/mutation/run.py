@@ -231,8 +231,8 @@ class Copy:
         alone = 1 if chosen and bug.kind in MADE_FOR else 0
         for part in (chosen[:alone], chosen[alone:]):
             if part and outcome == "survived":
-                outcome, by = self._noticed(bug, part, found, loads=bug.loads)
-        if outcome == "survived" and not bug.loads:
+                outcome, by = self._noticed(bug, part, found, loads=found.loads(bug))
+        if outcome == "survived" and not found.loads(bug):
             # What ran when the files were loaded ran without the bug.
             outcome, by = self._noticed(bug, chosen[:CONFIRMED], found, loads=True)
         took = time.monotonic() - began

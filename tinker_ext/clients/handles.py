@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _lock = forks.lock()
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen
 class _Shared:
     """What the copies of one session in this process share; it ends with the last of them."""
 

@@ -128,8 +128,8 @@ class Source:
     retry: RetryConfig | None = None
     completions: Completions | None = None
     prepare: Callable[[], Awaitable[None]] | None = None
-    in_flight: int = attrs.field(default=0, init=False)
-    progress: Progress | None = attrs.field(default=None, init=False)
+    in_flight: int = 0
+    progress: Progress | None = None
 
     @property
     def full(self) -> bool:

@@ -91,7 +91,7 @@ class Watchers:
         return Watch(self, started, most, hold, tokens_in, datums)
 
 
-@attrs.define(eq=False)
+@attrs.define
 class Watch:
     """A call somebody wants to know about, from `begin` to the end of its future."""
 
@@ -102,7 +102,7 @@ class Watch:
     _tokens_in: int
     _datums: int
     _call: Entry | None = None
-    _context: contextvars.Context = attrs.field(init=False, factory=contextvars.copy_context)
+    _context: contextvars.Context = attrs.field(factory=contextvars.copy_context)
 
     def follow(self, call: Entry, future: Future[Any]) -> None:
         """Tell about the call when its future is done."""
