@@ -12,6 +12,7 @@ import pytest
 import zstandard
 from sockets.loopback import Loopback, reply, serving
 
+from tinker_ext._transport import channel as channels
 from tinker_ext._transport.channel import Channel, RawReply
 from tinker_ext._transport.messages import ReplyTooLargeError
 from tinker_ext._wire.payload import Body
@@ -108,6 +109,65 @@ def test_mutated_replies(seed: int) -> None:
                     assert len(body) == int(headers["content-length"])
                 kinds["reply"] += 1
         assert min(kinds.values()) > 20
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_head_that_was_read_before_means_the_same(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reply is read alike whether or not replies with the same head came before it."""
+    heads: dict[bytes, Any] = {}
+    monkeypatch.setattr(channels, "_heads", heads)
+
+    async def main() -> None:
+        rng = random.Random(seed)
+        known = 0
+        for _ in range(300):
+            first = rng.choice(GOOD)
+            # As it is, with other bytes in the body, shorter, longer, or damaged.
+            data = rng.choice([first, first.replace(b"abc", b"xyz"), first[:-1], first + b"!"])
+            data = mutate(rng, data) if rng.random() < 0.5 else data
+            steps, most = rng.choice([(1, 50), (100_000,)]), rng.choice([10_000, len(BODY) - 1])
+            heads.clear()
+            alone = await feed(random.Random(seed), data, most, steps)
+            await feed(rng, first, steps=(100_000,))
+            known += len(heads)
+            again = await feed(random.Random(seed), data, most, steps)
+            assert repr(again) == repr(alone)
+        assert known > 40
+
+    asyncio.run(main())
+
+
+def test_the_reply_to_head_ends_its_connection_whatever_came_before() -> None:
+    """What a HEAD leaves behind is not kept for the next request, also where no body is due."""
+
+    async def main() -> None:
+        alive = []
+        for head_only in (False, True):
+            channel = Channel(asyncio.get_running_loop())
+            channel.connection_made(cast("Any", FakeSocket(channel)))
+            waiter = channel.start(b"", None, 10, head_only=head_only)
+            data = reply(b"")
+            channel.get_buffer(-1)[: len(data)] = data
+            channel.buffer_updated(len(data))
+            assert (await waiter)[2] == b""
+            alive.append(channel.alive)
+        assert alive == [True, False]
+
+    asyncio.run(main())
+
+
+def test_heads_that_are_kept_are_few() -> None:
+    """A server that says something new each time does not fill the memory."""
+
+    async def main() -> None:
+        for number in range(3 * channels._MOST_HEADS):
+            told = f"X-Request-Id: {number}"
+            await feed(random.Random(0), reply(BODY, headers=(told,)), steps=(100_000,))
+            assert 1 <= len(channels._heads) <= channels._MOST_HEADS
 
     asyncio.run(main())
 

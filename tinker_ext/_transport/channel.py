@@ -38,6 +38,13 @@ _buffers: WeakKeyDictionary[asyncio.AbstractEventLoop, memoryview] = WeakKeyDict
 
 RawReply = tuple[int, dict[str, str], bytes]
 
+# Heads that the parser has read, each with what it found: status, headers and length of the body.
+# A server says the same before most of its replies, and to parse that costs as much as all else
+# that is done with the bytes of a small one.
+_heads: dict[bytes, tuple[int, dict[str, str], int]] = {}
+_MOST_HEADS = 128
+_SMALL_BYTES = 16 * 1024
+
 
 class Channel(asyncio.BufferedProtocol):
     """An open connection and the one exchange it carries at a time."""
@@ -171,12 +178,27 @@ class Channel(asyncio.BufferedProtocol):
         if self._waiter is None or parser is None:
             self.abort()  # nobody asked: what follows could answer the next request
             return
+        data: bytes | memoryview = self._buffer[:nbytes]
+        if nbytes <= _SMALL_BYTES and not self._received:
+            data = bytes(data)
+            head = data[: data.find(b"\r\n\r\n") + 4]
+            found = _heads.get(head)
+            if (
+                found is not None
+                and len(head) + found[2] == nbytes
+                and found[2] <= self._limit
+                and not self._head_only
+            ):
+                self._status, self._headers, _ = found
+                self._body, self._keep = [data[len(head) :]], True
+                self._deliver()
+                return
         self._received = received = self._received + nbytes
         if received > MAX_HEADER_BYTES + nbytes and self._status < 200:
             self._fail(ReplyTooLargeError(f"the reply's headers exceed {MAX_HEADER_BYTES} bytes"))
             return
         try:
-            parser.feed_data(self._buffer[:nbytes])
+            parser.feed_data(data)
         except httptools.HttpParserCallbackError:
             self._fail(self._error or MalformedReplyError("the reply could not be read"))
             return
@@ -189,7 +211,17 @@ class Channel(asyncio.BufferedProtocol):
         if beside > 2 * MAX_HEADER_BYTES + nbytes + self._chunks * _CHUNK_LINE_BYTES:
             self._fail(ReplyTooLargeError(f"the reply's trailers exceed {MAX_HEADER_BYTES} bytes"))
         elif self._done:
+            if type(data) is bytes and received == nbytes and self._keep:
+                self._remember(data)
             self._deliver()
+
+    def _remember(self, data: bytes) -> None:
+        """Keep the head of a reply that came whole, if only its length says where it ends."""
+        headers, length = self._headers, self._body_bytes
+        if headers.get("content-length") == str(length) and "content-encoding" not in headers:
+            if len(_heads) >= _MOST_HEADS:
+                _heads.clear()
+            _heads[data[: len(data) - length]] = self._status, headers, length
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Settle an exchange that the end of the connection interrupts or completes."""

@@ -148,7 +148,8 @@ class Connection:
 
     def use_credentials(self, credentials: Credentials) -> None:
         """Send another form of the same credential from now on, such as a token it gave."""
-        self._credentials = self._headers.credentials = credentials
+        self._credentials = credentials
+        self._headers.use(credentials)
 
     @property
     def backoff(self) -> SharedBackoff:

@@ -47,7 +47,6 @@ class HeaderBlock:
         self, credentials: Credentials | None, extra: Iterable[tuple[str, str]] = ()
     ) -> None:
         extra = tuple(extra)
-        self.credentials = credentials
         self._common = {
             "accept": ("Accept", "application/json"),
             "content-type": ("Content-Type", "application/json"),
@@ -56,6 +55,7 @@ class HeaderBlock:
         }
         self._common.update((name.lower(), (name, value)) for name, value in extra)
         self._key_line: tuple[str | None, str] = (None, "")
+        self.use(credentials)
         # What was sent and must not be shown: what the user gave for every request, which may be a
         # gateway's credential, and the last keys and tokens.
         self._given = tuple(secret for _, value in extra for secret in _secrets(value))
@@ -78,25 +78,30 @@ class HeaderBlock:
             self._blocks[method, headers] = block
         return block, "x-api-key" in own
 
-    @property
-    def has_key(self) -> bool:
-        """Whether the credential is known and stays as it is; `renew` asks for it."""
-        credentials = self.credentials
-        return credentials is None or (
+    def use(self, credentials: Credentials | None) -> None:
+        """Send the key of these credentials from now on."""
+        self._credentials = credentials
+        self._know_key()
+
+    def _know_key(self) -> None:
+        credentials = self._credentials
+        self.has_key = credentials is None or (
             self._key_line[0] is not None and getattr(credentials, "constant", False)
         )
+        """Whether the credential is known and stays as it is; `renew` asks for it."""
 
     async def renew(self, call: Call) -> None:
         """Ask for the credential that a call is to carry."""
         # One with a key of its own is the one that exchanges it: asking here would wait for it.
         if any(name.lower() == "x-api-key" for name, _ in call.headers):
             return
-        assert self.credentials is not None
-        given = await self.credentials.header()
+        assert self._credentials is not None
+        given = await self._credentials.header()
         if given != self._key_line[0]:
             secret = None if given is None else Concealed(given)
             self._key_line = (secret, encode_header("X-API-Key", secret) if secret else "")
             self._remember(secret or "")
+            self._know_key()
 
     def build(self, call: Call, earlier: int) -> Concealed:
         """Return all lines but Host and Content-Length, each ending in CRLF."""
@@ -128,7 +133,7 @@ class HeaderBlock:
     def receive(self, raw: RawReply) -> RawReply:
         """Take a reply in: secrets of ours that it repeats are blanked, a 401 renews the key."""
         if raw[0] == 401 and self._key_line[0] is not None:
-            refused = getattr(self.credentials, "refused", None)
+            refused = getattr(self._credentials, "refused", None)
             if refused is not None:
                 refused(self._key_line[0])
         return blank(self._hidden, raw)
@@ -146,10 +151,17 @@ def _lines(pairs: Iterable[tuple[str, str]]) -> str:
 
 @attrs.frozen
 class WrittenForms:
-    """How a reply may write secrets, as text and as bytes: all forms, and those without a `\\`."""
+    """How a reply may write secrets, as text and as bytes.
+
+    Attributes:
+        every: All forms.
+        plain: Those without a `\\`.
+        marks: How an escape in one of the others begins: with none of these, none of those.
+    """
 
     every: tuple[tuple[str, bytes], ...] = attrs.field(repr=False)
     plain: tuple[tuple[str, bytes], ...] = attrs.field(repr=False)
+    marks: tuple[tuple[str, bytes], ...] = attrs.field(repr=False)
 
 
 def written_forms(secrets: Iterable[str]) -> WrittenForms:
@@ -176,7 +188,9 @@ def written_forms(secrets: Iterable[str]) -> WrittenForms:
         ):
             forms[Concealed(form)] = form.encode("latin-1")
     every = tuple(forms.items())
-    return WrittenForms(every, tuple(pair for pair in every if b"\\" not in pair[1]))
+    unescaped = tuple(pair for pair in every if "\\" not in pair[0])
+    marks = {form[at : at + 2] for form, _ in every if (at := form.find("\\")) >= 0}
+    return WrittenForms(every, unescaped, tuple((mark, mark.encode("latin-1")) for mark in marks))
 
 
 def blank(forms: WrittenForms, raw: RawReply) -> RawReply:
@@ -189,10 +203,13 @@ def blank(forms: WrittenForms, raw: RawReply) -> RawReply:
     # A result of many megabytes is not an echo of its request.
     place = content if status >= 400 else content[:_SEARCHED_BYTES]
     values = "\n".join(fields.values())
-    # To look for one character costs next to nothing, and most replies escape nothing. By `find`:
-    # to `in`, bytes first try whether they are a number, which takes longer than to look.
-    escapes = place.find(b"\\") >= 0 or "\\" in values
-    wanted = forms.every if escapes else forms.plain
+    # Most replies escape nothing. By `find`: to `in`, bytes first try whether they are a number,
+    # which takes longer than to look.
+    wanted = forms.plain
+    for mark, coded in forms.marks:
+        if place.find(coded) >= 0 or mark in values:
+            wanted = forms.every
+            break
     for form, coded in wanted:
         if place.find(coded) >= 0 or form in values:
             content = content.replace(coded, b"***")

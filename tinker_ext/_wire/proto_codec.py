@@ -225,13 +225,12 @@ def _spans(message: Any, spans: Iterable[Any] | None) -> None:
 # -- results ---------------------------------------------------------------------------------
 
 
-def parse(message: Any, content: bytes) -> Any:
+def parse(kind: Any, content: bytes) -> Any:
     """Parse protobuf bytes; garbage is a ValueError."""
     try:
-        message.ParseFromString(content)
+        return kind.FromString(content)
     except DecodeError as error:
-        raise ValueError(f"not a {message.DESCRIPTOR.name}: {error}") from None
-    return message
+        raise ValueError(f"not a {kind.DESCRIPTOR.name}: {error}") from None
 
 
 def decode_forward(content: bytes) -> ForwardBackwardOutput:
@@ -240,7 +239,7 @@ def decode_forward(content: bytes) -> ForwardBackwardOutput:
     if len(content) >= _LARGE_BYTES:
         aside = []
         content = _set_aside(memoryview(content), _DATA, aside)
-    message = parse(pb.ForwardBackwardOutput(), content)
+    message = parse(pb.ForwardBackwardOutput, content)
     outputs: list[dict[str, TensorData]] = []
     for record in message.loss_fn_outputs:
         outputs.extend(_record(record, aside))
@@ -410,7 +409,7 @@ _STOP_REASONS: Final[Mapping[int, StopReason]] = {
 
 def decode_sample(content: bytes) -> SampleResponse:
     """Read a sample result."""
-    message = parse(pb.SampleResponse(), content)
+    message = parse(pb.SampleResponse, content)
     has, sequences = message.HasField, message.sequences
     return SampleResponse(
         # By index: to a loop the runtime says by an error, made anew each time, that it is over.

@@ -555,10 +555,11 @@ class SamplePool:
                 value = await self.submit_once(sample)
             except TinkerError as error:
                 value = await self._submit_again(sample, error)
-            (source.progress or self._progress_of(source)).moved = self.server.runtime.time()
+            loop = self.server.connection.loop
+            (source.progress or self._progress_of(source)).moved = loop.time()
             self.resubmits.got_result()
             if not self._finished:
-                self.server.connection.loop.call_soon(self._settle)
+                loop.call_soon(self._settle)
             self._finished.append((sample.result, value))
         except asyncio.CancelledError:
             sample.result.cancel()
