@@ -90,7 +90,7 @@ def test_a_refusal_of_one_pauses_all_and_lowers_the_window(place, join):
     works = [Work(in_flight=20, queued=500), Work(in_flight=20, queued=500)]
     one, two = (join(place, work) for work in works)
     wait_for(lambda: one.value == two.value == 32)
-    one.refused(started=time.monotonic(), pause=60.0)
+    one.refused(started=time.monotonic(), pause=60.0, full=True)
     wait_for(lambda: works[1].pauses)
     assert 10.0 < works[1].pauses[0] <= 60.0
     wait_for(lambda: one.value + two.value < 64)
@@ -240,7 +240,7 @@ def test_refusals_without_a_store_cost_a_permit_each(tmp_path, join, monkeypatch
     monkeypatch.setattr(one.store, "report", away)
     wait_for(lambda: one.is_cut_off)
     for _ in range(3):
-        one.refused(started=time.monotonic())
+        one.refused(started=time.monotonic(), pause=0.0, full=True)
     assert one.value == before - 3
 
 

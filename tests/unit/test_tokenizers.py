@@ -207,3 +207,36 @@ def test_the_tokenizer_that_a_server_names_wins(told, wanted, monkeypatch):
     client = SimpleNamespace(get_info=lambda: SimpleNamespace(model_data=data))
     monkeypatch.setattr(tokenizers, "load", lambda chosen: chosen)
     assert TrainingClient.get_tokenizer(client).id == wanted
+
+
+def test_transformers_runs_the_code_of_pinned_revisions_only(tmp_path, monkeypatch):
+    """M32 M33: what anybody may upload is not run; a file on this machine comes first."""
+    loaded = Mock(side_effect=lambda where, **options: (where, *options.values()))
+    auto = SimpleNamespace(from_pretrained=loaded)
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(AutoTokenizer=auto))
+    monkeypatch.setenv("TINKER_EXT_TOKENIZERS", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    kimi = tokenizer_for_model("moonshotai/Kimi-K3")
+    assert tokenizers.load("org/new", use_transformers=True) == ("org/new", None, False, True)
+    assert tokenizers.load(kimi, use_transformers=True) == (kimi.id, kimi.revision, True, True)
+    assert loaded.call_args.kwargs.keys() == {"revision", "trust_remote_code", "use_fast"}
+    (tmp_path / "org" / "here").mkdir(parents=True)
+    shutil.copy(tokenizers.SHIPPED / "tokenizer.json", tmp_path / "org" / "here")
+    here = tokenizers.load("org/here", use_transformers=True)
+    assert here == (str(tmp_path / "org" / "here"), None, False, True)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(TinkerError, match="pip install transformers"):
+        tokenizers.load("org/other", use_transformers=True)
+
+
+def test_an_error_speaks_of_own_code_where_there_is_some(monkeypatch):
+    """M32: only those need transformers."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for name, own in (
+        (TokenizerName("org/new"), False),
+        (tokenizer_for_model("moonshotai/Kimi-K3"), True),
+    ):
+        with pytest.raises(TinkerError) as caught:
+            tokenizers.fetch(name)
+        assert ("code of its own" in str(caught.value)) is own
+        assert (f"at revision {name.revision}" in str(caught.value)) is own

@@ -339,7 +339,7 @@ class SampleLimit(Protocol):
     def accepted(self, *, in_flight: int) -> None:
         """Note that the server took a request while `in_flight` were under way."""
 
-    def refused(self, *, started: float, pause: float = 0.0, full: bool = True) -> None:
+    def refused(self, *, started: float, pause: float, full: bool) -> None:
         """Note a refusal of a request sent at loop time `started`.
 
         Args:
@@ -391,7 +391,7 @@ class AdaptiveLimit:
         self._value = min(float(self._cap), self._value + step)
         self._changed(before)
 
-    def refused(self, *, started: float, pause: float = 0.0, full: bool = True) -> None:
+    def refused(self, *, started: float, pause: float, full: bool) -> None:
         """Note a 429 or other sign of overload on a request sent at loop time `started`."""
         self._probing = False
         if started <= self._last_cut:

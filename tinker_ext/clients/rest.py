@@ -100,8 +100,6 @@ class LookUps(forks.OfThisProcess):
             raise InvalidInputError("Pass a holder, or base_url and api_key, not both.")
         self._workspace = _holder or open_workspace(base_url=base_url, api_key=api_key)
         self._owner = self._workspace.owner()
-        if _holder is None:
-            endings.watch(self._workspace)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self._workspace.server.base_url!r})"

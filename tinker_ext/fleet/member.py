@@ -135,7 +135,7 @@ class Member:
         """Note that the server took a request while `in_flight` were under way."""
         self._row.accepted += 1
 
-    def refused(self, *, started: float, pause: float = 0.0, full: bool = True) -> None:
+    def refused(self, *, started: float, pause: float, full: bool) -> None:
         """Note a refusal, as the sampler's own limit does."""
         self._refused += 1
         row, pool = self._row, self._pool()

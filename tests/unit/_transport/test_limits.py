@@ -254,7 +254,7 @@ def test_limit_converges_to_what_the_server_admits(admits: int) -> None:
                     started = loop.time()
                     if inside >= admits:
                         refused += 1
-                        limit.refused(started=started)
+                        limit.refused(started=started, pause=0.0, full=True)
                         await asyncio.sleep(0.01)
                         continue
                     inside += 1

@@ -483,10 +483,10 @@ def test_a_limit_doubles_then_grows_by_one_a_round_and_loses_a_third():
         assert limit.value == 20
         assert seen[-1] == 20
         await asyncio.sleep(5.0)
-        limit.refused(started=4.0)
+        limit.refused(started=4.0, pause=0.0, full=True)
         assert limit.value == 13
-        limit.refused(started=4.9)
-        limit.refused(started=5.0)
+        limit.refused(started=4.9, pause=0.0, full=True)
+        limit.refused(started=5.0, pause=0.0, full=True)
         assert limit.value == 13  # they left before the cut
         for _ in range(13):
             limit.accepted(in_flight=13)
@@ -496,7 +496,7 @@ def test_a_limit_doubles_then_grows_by_one_a_round_and_loses_a_third():
         assert limit.value == 14  # a round of 14 has not passed
         for moment in range(6, 30):
             await asyncio.sleep(1.0)
-            limit.refused(started=moment - 0.5)
+            limit.refused(started=moment - 0.5, pause=0.0, full=True)
         assert limit.value == 1
         assert seen[-1] == 1
 

@@ -229,6 +229,65 @@ def test_a_pool_that_is_closed_takes_nothing():
     run(scenario)
 
 
+class Shared:
+    """The limit of a fleet, which notes what it is told."""
+
+    value = 5
+
+    def __init__(self):
+        self.told = []
+
+    def accepted(self, **told):
+        self.told.append(told)
+
+    def refused(self, **told):
+        self.told.append(told)
+
+    async def after_refusal(self, backoff):
+        self.told.append("waits")
+        await backoff.wait()
+
+
+def test_the_limit_of_a_fleet_is_told_what_a_refusal_means():
+    """M23: a server without room is another matter than an account without credit."""
+
+    async def scenario():
+        answers = [(429, {}, {"retry-after-ms": "2000"}), (402, {}), (429, {})]
+
+        async def handler(operation, body, request):
+            if operation != "asample":
+                return None
+            await asyncio.sleep(0.25)
+            return answers.pop(0) if answers else None
+
+        async with client(StubServer(handler), rng=Least()) as service:
+            pool, limit = service._workspace.samples, Shared()
+            pool.share_limit(limit)
+            sampler = await service.create_sampling_client_async(base_model="m")
+            began = asyncio.get_running_loop().time()
+            future = sampler.sample(ModelInput.from_ints([1]), 1, PARAMS)
+            await asyncio.sleep(1.0)
+            waits = pool.in_flight, pool.active
+            future.cancel()
+            await asyncio.sleep(1.0)
+            gone = pool.in_flight, pool.active
+            await sampler.sample(ModelInput.from_ints([1]), 1, PARAMS)
+            return began, limit.told, waits, gone
+
+    began, told, waits, gone = run(scenario)
+    starts = [each.pop("started") - began for each in told if "started" in each]
+    assert told == [
+        {"pause": 2.0, "full": True},  # and given up while it would wait
+        {"pause": 5.0, "full": False},
+        "waits",
+        {"pause": 1.0, "full": True},
+        "waits",
+        {"in_flight": 1},
+    ]
+    assert starts == pytest.approx([0.0, 2.25, 7.5])
+    assert (waits, gone) == ((1, 0), (0, 0))
+
+
 def test_a_client_has_room_below_its_limit_only():
     """M23: a client that sets none always has."""
     assert [_full(most, held) for most, held in ((2, 1), (2, 2), (2, 3), (None, 9))] == [
