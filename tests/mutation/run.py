@@ -300,7 +300,10 @@ class Copy:
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the tests cannot be collected; run pytest --collect-only")
+        answer: dict[str, Any] = json.loads(line)
         return answer
 
     def remove(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 from rows import for_each
 
 from tinker_ext._transport.headers import WrittenForms
@@ -19,8 +20,7 @@ OBJECTS = {
     "the headers of a reply": Reply(200, {"set-cookie": KEY}, b""),
     "the body of a reply": Reply(200, {}, KEY.encode()),
     "a body on its way": Payload("forward", [KEY.encode()], lambda parts, _: parts, 1),
-    "how secrets are written": WrittenForms(((KEY, b""),), ()),
-    "how secrets are written in plain": WrittenForms((), ((KEY, b""),)),
+    "how secrets are written": WrittenForms(*[((KEY, b""),)] * len(attrs.fields(WrittenForms))),
     "a request that failed": RequestFailed("asample", Lane.SAMPLE, 1, 1.0, ERROR),
     "a call that failed": OperationFinished(
         operation="asample", target="m", seconds=1.0, failure=ERROR
