@@ -113,6 +113,19 @@ def test_mutated_replies(seed: int) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(("extension", "fine"), [(26, True), (40, False)])
+def test_chunks_may_have_short_extensions(extension: int, fine: bool) -> None:
+    """F31: 32 bytes a chunk beside the body; who sends more could send them for ever."""
+    chunk = b"1;%b\r\nx\r\n" % (b"e" * (extension - 2))
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    data = head + chunk * 12_000 + b"0\r\n\r\n"
+    result = asyncio.run(feed(random.Random(0), data, 20_000, steps=(1000,)))
+    if fine:
+        assert result == (200, {"transfer-encoding": "chunked"}, b"x" * 12_000)
+    else:
+        assert isinstance(result, ReplyTooLargeError)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_head_that_was_read_before_means_the_same(
     seed: int, monkeypatch: pytest.MonkeyPatch

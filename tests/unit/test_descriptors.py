@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import tarfile
+from unittest.mock import Mock
 
 import httpx
 import numpy as np
 import pytest
 
-from tinker_ext import SampleLog, SampleResponse
+from tinker_ext import SampleLog, SampleResponse, log_to
 from tinker_ext.downloads import fetch, unpack
 from tinker_ext.downloads.fetch import alone
 from tinker_ext.errors import DownloadError, TinkerError
@@ -34,6 +35,20 @@ def sample_log(place):
 def run_log(place):
     log = RunLog(place / "log")
     log.write("note", text="x")
+    log.close()
+
+
+def passed_on_log(place):
+    log = log_to(place / "log", Mock())
+    log.write("step", step=1, loss=2.0)
+    log.close()
+
+
+def moved_log(place):
+    log = RunLog(place / "log")
+    log.write("note", text="x")
+    log.path.rename(place / "moved")
+    log.write("session_end")
     log.close()
 
 
@@ -81,7 +96,18 @@ def archive(place):
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are listed there")
 @pytest.mark.parametrize(
-    "work", [sample_log, run_log, journal, damaged_journal, lock, download, archive]
+    "work",
+    [
+        sample_log,
+        run_log,
+        passed_on_log,
+        moved_log,
+        journal,
+        damaged_journal,
+        lock,
+        download,
+        archive,
+    ],
 )
 def test_no_descriptor_is_left(work, tmp_path):
     """M19: a run of weeks opens and closes thousands of times."""

@@ -4,6 +4,8 @@ import asyncio
 import concurrent.futures
 import io
 import sys
+import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -155,8 +157,6 @@ def test_the_bar_says_why_the_server_holds_back(monkeypatch):
         def describe(self):
             return str(operation(reason="all machines are busy"))
 
-    import threading
-
     def plainly(future, screen):
         return list(progress([future], file=screen, mininterval=0))
 
@@ -183,6 +183,23 @@ def test_bulk_work_on_a_server_shows_losses():
         training.optim_step(AdamParams()).result()
     assert [output.loss for output in outputs] == pytest.approx([outputs[0].loss] * 3)
     assert "3/3" in screen.getvalue()
+
+
+def test_a_bar_is_looked_after_a_few_times_a_second(monkeypatch):
+    """M36: and when a future is done; in between the program sleeps."""
+    waits = []
+
+    class Bell(threading.Event):
+        def wait(self, timeout=None):
+            waits.append((self.is_set(), timeout))
+            if len(waits) == 3:
+                first.settle("slow")
+
+    monkeypatch.setattr("tinker_ext.displays.threading", SimpleNamespace(Event=Bell))
+    first, second = LightFuture(), LightFuture()
+    second.settle("quick")
+    assert list(progress([first, second], disable=True)) == ["slow", "quick"]
+    assert waits == [(True, 0.2), (False, 0.2), (False, 0.2)]
 
 
 class Untold(concurrent.futures.Future):

@@ -141,7 +141,6 @@ class _Mlflow:
             del self._taken[:900]
 
     def close(self) -> None:
-        self.flush()
         self._client.set_terminated(self._id)
 
 

@@ -33,25 +33,64 @@ def test_every_required_input_is_missed(loss_fn):
             check_batch([datum(**RL), datum(**inputs)], loss_fn)
 
 
+ONE_EACH = "but model_input has 2 positions; there must be one entry for each."
+UNWEIGHTED = "is negative; give positions that do not count weight 0."
+
+
 @pytest.mark.parametrize(
     ("example", "message"),
     [
-        (datum(target_tokens=[1]), "2 positions"),
-        (datum(target_tokens=[1, 2], weights=[1, 1, 1]), "2 positions"),
-        (datum(target_tokens=[[1, 2], [3, 4]], weights=[1.0, 1.0]), "weights have shape"),
-        (datum(target_tokens=[1, 2], weights=[1.0, float("nan")]), "NaN at position 1"),
-        (datum(target_tokens=np.array([1.0, 2.0])), "int64"),
-        (datum(target_tokens=[1, -100]), "negative"),
-        (datum(target_tokens=[1, -100], weights=[1.0, 1.0]), "position 1 is negative"),
-        (datum(target_tokens=[1, 2**31]), "above"),
-        (datum(tokens=(1, -1), target_tokens=[1, 2]), "token -1"),
-        (datum(tokens=(1, 2**31), target_tokens=[1, 2]), "token 2147483648"),
+        (
+            datum(target_tokens=[1]),
+            f"data[1].loss_fn_inputs['target_tokens'] has shape [1] {ONE_EACH}",
+        ),
+        (
+            datum(target_tokens=[1, 2], weights=[1, 1, 1]),
+            f"data[1].loss_fn_inputs['weights'] has shape [3] {ONE_EACH}",
+        ),
+        (
+            datum(target_tokens=[[1, 2], [3, 4]], weights=[1.0, 1.0]),
+            "data[1]: weights have shape [2], target_tokens have [2, 2].",
+        ),
+        (
+            datum(target_tokens=[1, 2], weights=[1.0, float("nan")]),
+            "data[1].loss_fn_inputs['weights'] is NaN at position 1.",
+        ),
+        (
+            datum(target_tokens=np.array([1.0, 2.0])),
+            "data[1]: target_tokens must be int64, not float32.",
+        ),
+        (
+            datum(target_tokens=[1, -100]),
+            f"data[1]: target token -100 at position 1 {UNWEIGHTED}",
+        ),
+        (
+            datum(target_tokens=[-7, 1], weights=[1.0, 1.0]),
+            f"data[1]: target token -7 at position 0 {UNWEIGHTED}",
+        ),
+        (
+            datum(target_tokens=[-7, -8], advantages=[0.0, 1.0]),
+            f"data[1]: target token -8 at position 1 {UNWEIGHTED}",
+        ),
+        (
+            datum(target_tokens=[1, 2**31]),
+            "data[1]: target token 2147483648 is above 2147483647.",
+        ),
+        (
+            datum(tokens=(1, -1), target_tokens=[1, 2]),
+            "data[1].model_input: token -1 is outside 0 … 2147483647.",
+        ),
+        (
+            datum(tokens=(1, 2**31), target_tokens=[1, 2]),
+            "data[1].model_input: token 2147483648 is outside 0 … 2147483647.",
+        ),
     ],
 )
 def test_bad_datums(example, message):
-    """M7: lengths, NaN and token ids are checked at the call."""
-    with pytest.raises(InvalidInputError, match=message):
-        check_batch([example], "cross_entropy")
+    """M7: lengths, NaN and token ids are checked at the call, which names the place."""
+    with pytest.raises(InvalidInputError) as caught:
+        check_batch([datum(target_tokens=[1, 2]), example], "cross_entropy")
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("name", [1, b"weights", ("a",), "two\nlines", "half a pair \ud800"])

@@ -288,6 +288,34 @@ def test_the_limit_of_a_fleet_is_told_what_a_refusal_means():
     assert (waits, gone) == ((1, 0), (0, 0))
 
 
+def test_a_thousand_samples_are_taken_in_at_a_time():
+    """M23: between them others have their turn, and none is left out."""
+
+    async def scenario():
+        async def deaf(operation, body, request):
+            if operation == "asample":
+                await asyncio.sleep(1000.0)
+
+        async with client(StubServer(deaf)) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            pool, loop, seen = service._workspace.samples, asyncio.get_running_loop(), []
+            futures = [sampler.sample(ModelInput.from_ints([1]), 1, PARAMS) for _ in range(2500)]
+
+            def look():
+                seen.append(len(pool._incoming))
+                if seen[-1]:
+                    loop.call_soon(look)
+
+            look()
+            await asyncio.sleep(1.0)
+            for future in futures:
+                future.cancel()
+            await asyncio.sleep(1.0)
+            return seen, pool.in_flight, pool.queued
+
+    assert run(scenario) == ([2500, 1500, 500, 0], 0, 0)
+
+
 def test_a_client_has_room_below_its_limit_only():
     """M23: a client that sets none always has."""
     assert [_full(most, held) for most, held in ((2, 1), (2, 2), (2, 3), (None, 9))] == [
