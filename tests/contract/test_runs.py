@@ -61,6 +61,19 @@ def abandon(run):
     run.service.close("errored").result(300)
 
 
+@pytest.fixture
+def said(caplog):
+    """What a run has told since it was asked last."""
+    caplog.set_level(logging.INFO, "tinker_ext")
+
+    def told():
+        texts = [record.getMessage() for record in caplog.records if record.name == "tinker_ext"]
+        caplog.clear()
+        return texts
+
+    return told
+
+
 def blob(server, path):
     state = server.app.world.checkpoints.get(path).blob
     return {k: np.asarray(v).tobytes() for k, v in state.items() if not isinstance(v, dict)}
@@ -85,13 +98,15 @@ def test_a_run_from_start_to_end(server, path):
         assert again.service.session_id is None  # nothing was asked from the server
 
 
-def test_a_resumed_run_goes_on_with_its_model(server, path):
+def test_a_resumed_run_goes_on_with_its_model(server, path, said):
     """M20: the step under way is done again without taking effect twice."""
     train(make(server, path), 4, stop=2)
+    said()
     with make(server, path, seed=None) as run:
         assert run.next_step == 2
         train(run, 4)
         assert run.how == "reattached"
+        assert said() == [f"Went on with model {run.training.model_id} at step 2."]
         session_id = run.service.session_id
         sampler = run.training.save_weights_and_get_sampling_client()
         saved = run.save("final")
@@ -101,7 +116,23 @@ def test_a_resumed_run_goes_on_with_its_model(server, path):
     assert sampler._source.address["sampling_session_id"].endswith(":sample:1000000")
 
 
-def test_without_the_model_a_run_goes_back_to_its_checkpoint(server, path):
+@pytest.mark.parametrize("wire", ["json", "proto"])
+def test_a_resumed_run_speaks_the_wire_of_the_earlier_process(server, path, wire):
+    """M20 M27: in the other one its repeats would be other bodies."""
+    with ServiceClient(base_url=server.url, api_key="tml-x", wire=wire) as service:
+        first = Run(path, base_model=MODEL, rank=4, service=service)
+        next(first.steps(2))
+        first.training.forward_backward([datum(3)], "cross_entropy").result(300)
+        abandon(first)
+    with make(server, path, seed=None) as run:
+        next(run.steps(2))
+        run.training.forward_backward([datum(3)], "cross_entropy").result(300)
+        assert (run.how, str(run.service.holder.server.dialect.wire)) == ("reattached", wire)
+        run.training.optim_step(adam()).result(300)
+    assert effects(server, f"tinker://{run.training.model_id}/x") == [1, 2, 3]
+
+
+def test_without_the_model_a_run_goes_back_to_its_checkpoint(server, path, said):
     """M20: the last saved state with optimizer; the weights end as if nothing had happened."""
     calm = make(server, path.with_name("calm"))
     with calm:
@@ -109,22 +140,33 @@ def test_without_the_model_a_run_goes_back_to_its_checkpoint(server, path):
         wanted = blob(server, calm.save("final"))
     first = make(server, path, save_every=2)
     train(first, 5, stop=3)
-    server.app.world.lose_session(first.journal.state.model.session_id)
+    model = first.journal.state.model
+    server.app.world.lose_session(model.session_id)
+    said()
     with make(server, path) as run:
         assert run.next_step == 3
         train(run, 5)
         assert run.how == "restored"
+        assert said() == [
+            f"The server at {server.url} no longer has model {model.model_id}; the run goes back "
+            "to its last checkpoint."
+        ]
         assert blob(server, run.save("final")) == wanted
     assert run.journal.state.checkpoints[0].next_step == 2
 
 
-def test_reattach_may_be_declined(server, path):
+def test_reattach_may_be_declined(server, path, said):
     """M20: reattach=False ends the old session and goes back; without a checkpoint to step 0."""
     first = make(server, path)
     train(first, 3, stop=1)
+    said()
     with make(server, path, reattach=False) as run:
         assert list(run.steps(2)) == [0, 1]
         assert run.how == "restarted"
+        assert said() == [
+            "The run goes back to its last checkpoint: reattach=False was asked for.",
+            "The run has no checkpoint; it starts again at step 0.",
+        ]
     old = server.app.world.sessions[first.journal.state.model.session_id]
     assert old.status["reason"]["type"] == "interrupted"
 
@@ -636,7 +678,7 @@ def test_another_optimizer_is_refused(server, path):
     make(server, path, optimizer=AdamOptimizerConfig()).close("interrupted")
 
 
-def test_checkpoints_out_of_reach_are_not_forgotten(server, path):
+def test_checkpoints_out_of_reach_are_not_forgotten(server, path, said):
     """M20: with a server that has none of them the run stops, and goes on with the right one."""
     with make(server, path, save_every=1) as run:
         train(run, 2)
@@ -648,6 +690,9 @@ def test_checkpoints_out_of_reach_are_not_forgotten(server, path):
         assert server.url in str(caught.value)
         assert "weights/step-000002: Error code: 404 - no checkpoint at" in str(caught.value)
         assert "step-000001" not in str(caught.value)  # why the last one is not there
+        assert [text.partition(" cannot be loaded: ")[0] for text in said()[-2:]] == [
+            f"Checkpoint {each.path}" for each in reversed(run.journal.state.checkpoints)
+        ]
     assert path.read_bytes() == before
     with make(server, path) as back:
         assert list(back.steps(3)) == [2]

@@ -113,6 +113,20 @@ def test_mutated_replies(seed: int) -> None:
     asyncio.run(main())
 
 
+def test_few_heads_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """M48: a server that says something new each time costs no memory."""
+    heads: dict[bytes, Any] = {}
+    monkeypatch.setattr(channels, "_heads", heads)
+    kept = []
+    for number in range(300):
+        data = reply(BODY, headers=(f"X-Request-Id: {number}",))
+        result = asyncio.run(feed(random.Random(0), data, steps=(100_000,)))
+        assert isinstance(result, tuple)
+        assert result[1]["x-request-id"] == str(number)
+        kept.append(len(heads))
+    assert kept == [number % 128 + 1 for number in range(300)]
+
+
 @pytest.mark.parametrize(("extension", "fine"), [(26, True), (40, False)])
 def test_chunks_may_have_short_extensions(extension: int, fine: bool) -> None:
     """F31: 32 bytes a chunk beside the body; who sends more could send them for ever."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import orjson
@@ -85,3 +86,26 @@ def test_a_refusal_that_cannot_be_recorded_is_told_and_a_mistake_is_shown(tmp_pa
     else:
         with pytest.raises(KeyError):
             recorder.refused(request)
+
+
+@pytest.mark.parametrize("raised", [JournalError("the disk is full"), KeyError("ours")])
+def test_what_happened_and_cannot_be_recorded_is_told(tmp_path, caplog, raised):
+    """M20: the request has been sent; after a crash it is in doubt."""
+    journal = Journal(tmp_path / "j")
+    journal.plan({"base_model": "m", "rank": 4, "seed": 1})
+
+    async def offload(size, fn):
+        return fn()
+
+    def note(*args, **fields):
+        raise raised
+
+    journal.note = note
+    recorder = Recorder(SimpleNamespace(runtime=SimpleNamespace(offload=offload)), journal)
+    if isinstance(raised, JournalError):
+        asyncio.run(recorder._afterwards("got", seq=7))
+        assert "the disk is full" in caplog.text
+    else:
+        with pytest.raises(KeyError):
+            asyncio.run(recorder._afterwards("got", seq=7))
+    journal.close()
