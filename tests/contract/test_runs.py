@@ -529,6 +529,23 @@ def test_a_save_that_fails_does_not_hide_the_end(server, path, caplog, monkeypat
     make(server, path).close()
 
 
+def full(*_, **fields):
+    raise JournalError("the disk is full")
+
+
+def test_an_end_that_cannot_be_written_down_is_told(server, path, said):
+    """M20 M21: the session ends all the same, and as it did."""
+    run = make(server, path)
+    with run:
+        train(run, 1)
+        run.save("final")
+        session_id = run.service.session_id
+        run.journal.note = full
+        said()
+    assert said() == ["the disk is full"]
+    assert server.app.world.sessions[session_id].status["reason"]["type"] == "success"
+
+
 async def refused():
     raise RequestFailedError("no room for it", request_id="r", category="server")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import weakref
 from types import SimpleNamespace
 from typing import Any
@@ -160,3 +161,61 @@ def test_the_end_of_the_interpreter_says_why(monkeypatch, last, code, status):
         monkeypatch.setattr(sys, "last_value", last, raising=False)
     endings._at_exit()
     assert told == [status]
+
+
+@pytest.mark.parametrize(
+    ("handler", "main", "takes", "handled"),
+    [
+        (signal.SIG_DFL, True, True, 1),
+        (signal.SIG_IGN, True, True, 0),
+        (print, True, True, 0),  # the program's own
+        (signal.SIG_DFL, False, True, 0),  # Python sets handlers on its main thread only
+        (signal.SIG_DFL, True, False, 0),  # nor in an interpreter within the process
+    ],
+)
+def test_sigterm_is_handled_once_and_only_where_nobody_does(
+    opened, monkeypatch, handler, main, takes, handled
+):
+    """M21: whoever handles it decides how the program ends."""
+    done: list[Any] = []
+
+    def handle(*given: Any) -> None:
+        if not takes:
+            raise ValueError("signal only works in main thread of the main interpreter")
+        done.append(given)
+
+    monkeypatch.setattr(endings.signal, "getsignal", lambda _: handler)
+    monkeypatch.setattr(endings.signal, "signal", handle)
+    monkeypatch.setattr(endings, "_handler_set", False)
+    monkeypatch.setattr(sys, "exit", sys.exit)
+    clients = [Client(), Client()]
+    for client in clients:
+        if main:
+            endings.watch(client)
+        else:
+            beside = threading.Thread(target=endings.watch, args=[client])
+            beside.start()
+            beside.join()
+    assert done == [(signal.SIGTERM, endings._on_sigterm)] * handled
+    assert dict(opened) == dict.fromkeys(clients, os.getpid())
+
+
+def test_what_the_main_thread_gives_to_exit_is_remembered(opened, monkeypatch):
+    """M21: once, however many clients there are; a thread that leaves ends nothing."""
+    real = sys.exit
+    monkeypatch.setattr(sys, "exit", real)
+    monkeypatch.setattr(endings, "_handler_set", True)
+    monkeypatch.setattr(endings, "_exit_code", None)
+    if hasattr(real, "__wrapped__"):  # by an earlier test
+        monkeypatch.setattr(sys, "exit", real.__wrapped__)
+    endings.watch(Client())
+    noting = sys.exit
+    with pytest.raises(SystemExit) as caught:
+        sys.exit(3)
+    assert (caught.value.code, endings._exit_code) == (3, 3)
+    endings.watch(Client())
+    assert (sys.exit, endings._exit_code) == (noting, None)
+    beside = threading.Thread(target=sys.exit, args=[4])
+    beside.start()
+    beside.join()
+    assert endings._exit_code is None

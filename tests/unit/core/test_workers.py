@@ -236,3 +236,35 @@ def test_a_job_that_is_done_leaves_no_thread_behind(loop):
     del thread
     gc.collect()
     assert left() is None
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, ValueError])
+def test_what_is_raised_on_the_thread_of_a_client_is_told_and_ends_nothing(kind, caplog):
+    """F17: it serves every client of the process, whatever one of them runs there."""
+    thread = loop_module.LoopThread()
+
+    async def fail():
+        raise kind("odd")
+
+    async def cancelled():
+        raise asyncio.CancelledError
+
+    def start():
+        for coro in (fail(), cancelled()):
+            thread.spawn(coro)
+
+    thread.retain()
+    try:
+        thread.call(start)
+        again = threading.Event()
+        thread.call(lambda: thread.call(again.set))
+        assert again.wait(300)
+    finally:
+        thread.release()
+        thread.join()
+    assert thread._running == set()
+    told = [record for record in caplog.records if record.name == "tinker_ext"]
+    assert {(each.levelname, each.exc_info[0]) for each in told} == {("ERROR", kind)}
+    texts = {each.getMessage().partition(" was raised")[0] for each in told}
+    wanted = {"A background task of the client failed."}
+    assert texts == wanted if kind is ValueError else texts >= {kind.__name__}
