@@ -12,7 +12,6 @@ from in_process import MODEL, client, run, server
 from stub_server import StubServer
 
 from tinker_ext import ModelInput, SamplingClient, SamplingParams, ServiceClient
-from tinker_ext.clients.sampling import CLONE_STEP
 from tinker_ext.core.retry_config import RetryConfig
 from tinker_ext.errors import APIConnectionError, BadRequestError
 from tinker_ext.mock import Server, Settings
@@ -73,7 +72,7 @@ def test_requests_of_a_copy_start_at_its_billion():
                 await sampler.sample_async(PROMPT, 1, PARAMS)
             return numbers(stub)
 
-    assert run(scenario) == [0, 7 * CLONE_STEP, 7 * CLONE_STEP + 1]
+    assert run(scenario) == [0, 7 * 1_000_000_000, 7 * 1_000_000_000 + 1]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +91,8 @@ def test_without_a_number_from_the_server_a_random_one_does(flags, asked):
             return other._clone_id, numbers(stub)
 
     clone, seen = run(scenario)
-    assert 1 <= clone <= CLONE_STEP
-    assert seen == [clone * CLONE_STEP]
+    assert 1 <= clone <= 1_000_000_000
+    assert seen == [clone * 1_000_000_000]
 
 
 def test_a_given_number_is_kept():
@@ -107,7 +106,7 @@ def test_a_given_number_is_kept():
             assert stub.counts["join_sampling_session"] == 0
             return numbers(stub)
 
-    assert run(scenario) == [3 * CLONE_STEP]
+    assert run(scenario) == [3 * 1_000_000_000]
 
 
 def test_joining_survives_a_failure():
@@ -130,7 +129,7 @@ def test_joining_survives_a_failure():
             await other.sample_async(PROMPT, 1, PARAMS)
             return numbers(stub)
 
-    assert run(scenario) == [2 * CLONE_STEP]
+    assert run(scenario) == [2 * 1_000_000_000]
 
 
 def test_copies_from_pickles_and_handles_join_and_keep_their_settings():

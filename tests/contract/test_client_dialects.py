@@ -14,7 +14,6 @@ from tinker_ext import Config, ModelInput, SamplingParams, ServiceClient, mock
 from tinker_ext._wire import dialect as dialects
 from tinker_ext.conform import dialect_file
 from tinker_ext.conform import run as examine
-from tinker_ext.core.polling import BROKEN_POLLS
 from tinker_ext.errors import (
     ConfigurationError,
     ConflictError,
@@ -192,7 +191,7 @@ def test_failures_as_400_keep_their_message():
     assert isinstance(error, RequestFailedError)
     assert error.message == "rank too large"
     assert error.effect == "It may or may not have taken effect."
-    assert polls == 1 + BROKEN_POLLS
+    assert polls == 4
 
 
 def test_an_unknown_future_is_expired():

@@ -217,7 +217,7 @@ def test_a_command_is_not_run_for_every_request(tmp_path):
         for _ in range(43):
             await credentials.header()
         assert command.runs == 1
-        clock[0] += auth.COMMAND_LIFE_S + 1
+        clock[0] += 301
         await credentials.header()
         assert command.runs == 2
 
@@ -251,7 +251,7 @@ def test_a_refused_value_is_replaced_unless_it_is_new(tmp_path):
         for _ in range(10):
             credentials.refused(await credentials.header())
         assert command.runs == 1
-        clock[0] += auth.REFUSED_AFTER_S
+        clock[0] += 30
         for _ in range(10):
             credentials.refused(await credentials.header())
         assert command.runs == 2
@@ -272,7 +272,7 @@ def test_a_failing_command_is_not_run_by_every_request(tmp_path):
             with pytest.raises(TinkerError, match="exit code 3"):
                 await credentials.header()
         assert command.runs == 1
-        clock[0] += auth.ASK_AFTER_FAILURE_S
+        clock[0] += 5
         with pytest.raises(TinkerError, match="exit code 3"):
             await credentials.header()
         assert command.runs == 2
@@ -321,10 +321,10 @@ def test_a_token_is_renewed_before_it_ends():
     async def use():
         credentials = issuer.credentials()
         first = await credentials.header()
-        issuer.now += 3600 - auth.ON_DEMAND_MARGIN_S + 1  # still good for 59 seconds
+        issuer.now += 3541  # still good for 59 seconds
         assert await credentials.header() != first
         assert issuer.asked == 2
-        issuer.now += 3600 - auth.EARLY_MARGIN_S + 1  # good for 299: renewed beside the request
+        issuer.now += 3301  # good for 299: renewed beside the request
         second = await credentials.header()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -346,7 +346,7 @@ def test_an_unhealthy_token_endpoint_is_not_asked_by_every_request():
                 await credentials.header()
         assert issuer.asked == 1
         issuer.broken = False
-        issuer.now += auth.ASK_AFTER_FAILURE_S
+        issuer.now += 5
         await credentials.header()
         issuer.broken = True
         issuer.now += 3550
@@ -365,12 +365,12 @@ def test_an_early_renewal_that_fails_is_not_tried_by_every_request():
         credentials = issuer.credentials()
         await credentials.header()
         issuer.broken = True
-        issuer.now += 3600 - auth.EARLY_MARGIN_S + 1
+        issuer.now += 3301
         for _ in range(20):
             await credentials.header()
             await asyncio.sleep(0.001)  # the renewal goes on beside the request
         assert issuer.asked == 2
-        issuer.now += auth.RETRY_AFTER_FAILURE_S
+        issuer.now += 60
         await credentials.header()
         await asyncio.sleep(0.001)
         assert issuer.asked == 3
@@ -395,7 +395,7 @@ def test_who_gives_up_leaves_the_exchange_to_the_others(good):
             await credentials.header()
             gate.clear()
             issuer.asked = 0
-            issuer.now += 3600 - auth.ON_DEMAND_MARGIN_S + 1
+            issuer.now += 3541
         first, second = (asyncio.ensure_future(credentials.header()) for _ in range(2))
         await asyncio.sleep(0)
         first.cancel()

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
+import numpy as np
 import orjson
 import pytest
+from tinker_api.operations import FORWARD_BACKWARD
 
+from tinker_ext._wire import results
 from tinker_ext._wire.payload import Payload
 from tinker_ext.journal import Journal, JournalError
-from tinker_ext.journal.recorder import Recorder, as_recorded
+from tinker_ext.journal.recorder import Recorder, _small, as_recorded
+from tinker_ext.types import ForwardBackwardOutput, TensorData
 
 
 def recorded(operation, body, wire=None):
@@ -109,3 +113,45 @@ def test_what_happened_and_cannot_be_recorded_is_told(tmp_path, caplog, raised):
         with pytest.raises(KeyError):
             asyncio.run(recorder._afterwards("got", seq=7))
     journal.close()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kept"), [((4096,), True), ((4000, 96), True), ((4097,), False), ((4000, 97), False)]
+)
+def test_results_of_four_thousand_numbers_are_kept(tmp_path, sizes, kept):
+    """M20: servers forget results after minutes; larger ones would make the journal long."""
+    noted = []
+    rows = [np.linspace(-1, 0, size, dtype=np.float32) for size in sizes]
+    outputs = [{"logprobs": TensorData(data=row)} for row in rows]
+    value = ForwardBackwardOutput("x", outputs, {"loss:sum": 2.0})
+
+    async def offload(size, fn):
+        return fn()
+
+    async def wait():
+        return value
+
+    journal = SimpleNamespace(
+        state=SimpleNamespace(requests={}), note=lambda kind, **fields: noted.append(fields)
+    )
+    recorder = Recorder(SimpleNamespace(runtime=SimpleNamespace(offload=offload)), journal)
+    request = SimpleNamespace(seq_id=7)
+    assert asyncio.run(recorder.result(request, FORWARD_BACKWARD, wait)) is value
+    ((seq, recorded),) = [each.values() for each in noted]
+    assert seq == 7
+    assert (recorded is not None) is kept
+    if kept:
+        again = orjson.loads(orjson.dumps(recorded))
+        assert results.read_json(FORWARD_BACKWARD, again) == value
+
+
+def test_a_sparse_result_is_asked_for_again(tmp_path):
+    """M20: its places are not in the journal."""
+    sparse = TensorData(
+        data=[0.5],
+        dtype="float32",
+        shape=[2, 2],
+        sparse_crow_indices=[0, 1, 1],
+        sparse_col_indices=[1],
+    )
+    assert _small(FORWARD_BACKWARD, ForwardBackwardOutput("x", [{"logprobs": sparse}])) is None
