@@ -1,16 +1,33 @@
 """Every command of the project: `nox` for each change, `nox -s everything` before a release."""
 
+import atexit
+import contextlib
 import json
 import os
+import queue
 import shutil
+import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
+import tomllib
+from concurrent.futures import Future
 from pathlib import Path
 
 import nox
 
-SHORT = ["drift", "lint", "types", "tests", "simulate", "fuzz", "examples", "docs", "wheel"]
+SHORT = [
+    "ahead",
+    "drift",
+    "lint",
+    "types",
+    "tests",
+    "simulate",
+    "fuzz",
+    "examples",
+    "docs",
+    "wheel",
+]
 """What plain `nox` runs: minutes, no torch, and nothing that is judged by time."""
 
 LONG = ["tests_torch", "parity", "cookbook", "fleet", "browser", "loggers", "bench", "soak"]
@@ -35,11 +52,16 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Programs that run side by side share the processors, and threads of BLAS that wait for each other
 # spin: small products take a hundred times as long. tests/conftest.py does the same for tests.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
+ENVIRONMENTS = {
+    "docs": {"NO_MKDOCS_2_WARNING": "1"},
+    # As strict as production: what passes here is not refused there.
+    "examples": {"TINKER_EXT_PROFILE": "hosted"},
+}
+"""What the commands of a session find in their environment beside that."""
 
 HERE = Path(__file__).parent
 PIP = ["--quiet", "--disable-pip-version-check"]
 # One more than there are processors: tests also wait, for programs to start and for silent servers.
-# Each collects all tests, which takes five seconds of a processor.
 WORKERS = min((os.cpu_count() or 1) + 1, 10)
 PARALLEL = ["-n", str(WORKERS), "--dist", "worksteal"]
 GENERATOR = ["openapi-python-client==0.29.1", "ruff==0.17.4", "grpcio-tools==1.85.1", "pyyaml"]
@@ -123,26 +145,103 @@ def environment(
     return str(python)
 
 
-def together(session: nox.Session, *commands: list[str], env: dict[str, str] | None = None) -> None:
-    """Run commands that do not depend on each other, as many at a time as there are processors.
+class Background:
+    """Runs commands in the order they are given, as many at a time as there are workers."""
 
-    What each printed is shown when it failed; the session fails after all of them have ended.
+    def __init__(self) -> None:
+        self._given: queue.SimpleQueue = queue.SimpleQueue()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._threads = 0
+        atexit.register(self.stop)
+
+    def begin(self, command: list[str], env: dict[str, str]) -> Future:
+        """Give it a command; the future has how it ended, and what it printed."""
+        end: Future = Future()
+        self._given.put((end, command, env))
+        if self._threads < WORKERS:
+            self._threads += 1
+            threading.Thread(target=self._work, daemon=True).start()
+        return end
+
+    def _work(self) -> None:
+        while True:
+            end, command, env = self._given.get()
+            with subprocess.Popen(
+                command, cwd=HERE, env={**os.environ, **env}, text=True, errors="replace",
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            ) as process:  # fmt: skip
+                self._running.add(process)
+                printed, _ = process.communicate()
+                self._running.discard(process)
+            end.set_result(subprocess.CompletedProcess(command, process.returncode, printed))
+
+    def stop(self) -> None:
+        """Begin nothing more and interrupt what runs: after a failure nobody waits for it."""
+        while not self._given.empty():
+            self._given.get()
+        running = [*self._running]
+        for process in running:  # pytest tidies up when it is interrupted
+            process.terminate() if os.name == "nt" else process.send_signal(signal.SIGINT)
+        for process in running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            process.kill()
+
+
+BACKGROUND = Background()
+BEGUN: dict[str, list[Future]] = {}
+"""What `ahead` has begun of later sessions."""
+
+
+def begun(name: str, commands: list[list[str]]) -> list[Future]:
+    """Begin the commands of a session."""
+    env = ONE_THREAD | ENVIRONMENTS.get(name, {})
+    return [BACKGROUND.begin(command, env) for command in commands]
+
+
+def together(session: nox.Session, name: str, python: str | None = None) -> None:
+    """Run the commands of a session side by side, or wait for them where `ahead` has begun them.
+
+    The last line of each is shown, and all that it printed when it failed; the session fails after
+    all of them have ended.
     """
-
-    def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command, cwd=HERE, env={**os.environ, **(env or {})}, text=True, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        ends = list(pool.map(run, commands))
-    for end in ends:
-        session.log(f"{'failed: ' if end.returncode else ''}{' '.join(end.args)}")
+    failed = False
+    ends = None if python else BEGUN.pop(name, None)
+    for future in ends or begun(name, side_by_side(python or workshop(session))[name]):
+        end = future.result()
+        failed |= bool(end.returncode)
+        last = end.stdout.strip().rpartition("\n")[2]
+        session.log(f"{'failed: ' if end.returncode else ''}{shown(end.args)}  {last}".rstrip())
         if end.returncode:
             print(end.stdout)
-    if any(end.returncode for end in ends):
+    if failed:
         session.error("see above")
+
+
+def shown(command: list[str]) -> str:
+    """Return a command without its interpreter, and of many files the first ones."""
+    words = command[1:] if Path(command[0]).stem == "python" else command
+    return " ".join(words[:5]) + (" …" if len(words) > 5 else "")
+
+
+PARTS = {"faults": 3, "contract": 2, "others": 3, "unit": 1}
+"""Folder of tests → how many processes share its files: each takes about a minute."""
+
+
+def test_parts() -> list[list[str]]:
+    """Return the files of tests that each process runs.
+
+    Workers of pytest-xdist would collect every test each, set up several times what the tests of a
+    file share, and send three reports for each test: a fifth more work.
+    """
+    options = tomllib.loads((HERE / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    apart = {*options["norecursedirs"], "typing"}  # the session `types` runs that folder
+    files: dict[str, list[str]] = {folder: [] for folder in PARTS}
+    for path in sorted((HERE / "tests").rglob("test_*.py")):
+        place = path.relative_to(HERE)
+        if apart.isdisjoint(place.parts):
+            files[place.parts[1] if place.parts[1] in PARTS else "others"].append(str(place))
+    return [files[name][first::count] for name, count in PARTS.items() for first in range(count)]
 
 
 def workshop(session: nox.Session) -> str:
@@ -163,6 +262,46 @@ def official(session: nox.Session, version: str) -> str:
     return environment(session, f"official-{version}", *steps)
 
 
+def side_by_side(python: str) -> dict[str, list[list[str]]]:
+    """Return what sessions of plain `nox` run, in the order it is begun: the longest first."""
+    pytest = [python, "-m", "pytest", "--quiet"]
+    fuzz = [python, "tests/faults/fuzz.py", "--cases", "1000", "--first"]
+    check = [[python, f"codegen/{name}.py"] for name in ("check_doc", "spec_diff")]
+    redocly = [["npx", "--yes", REDOCLY, "lint", *REDOCLY_ARGS]] if shutil.which("npx") else []
+    uv = fast_installer()
+    return {
+        "types": [[python, "-m", "mypy"]],
+        "drift": [
+            [python, "codegen/regenerate.py", "--check"],
+            [python, "-m", "openapi_spec_validator", "openapi/tinker.yaml"],
+            *check,
+            *redocly,
+        ],
+        "docs": [
+            [python, "-m", "mkdocs", "build", "--strict", "--quiet"],
+            [*pytest, "tests/docs"],
+        ],
+        "tests": [[*pytest, *part] for part in test_parts()],
+        "simulate": [[python, "tests/simulation/run.py", "--seeds", "300"]],
+        "fuzz": [[*fuzz, first] for first in ("0", "1000")],
+        "examples": [
+            [python, "examples/notebooks.py", "check"],
+            *(
+                [python, f"examples/{name}.py"]
+                for name in ("quickstart", "async_pipeline", "see_it")
+            ),
+        ],
+        "wheel": [[python, "tests/wheel.py", *(["--uv", uv] if uv else [])]],
+    }
+
+
+@nox.session
+def ahead(session: nox.Session) -> None:
+    """Begin what plain `nox` runs, side by side; each session waits for its part and shows it."""
+    for name, commands in side_by_side(workshop(session)).items():
+        BEGUN[name] = begun(name, commands)
+
+
 @nox.session
 def regenerate(session: nox.Session) -> None:
     """Rebuild generated/ and the server's contract from openapi/, byte for byte."""
@@ -173,18 +312,9 @@ def regenerate(session: nox.Session) -> None:
 @nox.session
 def drift(session: nox.Session) -> None:
     """Fail on stale generated code, a faulty document or an unannounced breaking change."""
-    python = workshop(session)
-    checks = [
-        [python, "codegen/regenerate.py", "--check"],
-        [python, "-m", "openapi_spec_validator", "openapi/tinker.yaml"],
-        [python, "codegen/check_doc.py"],
-        [python, "codegen/spec_diff.py"],
-    ]
-    if shutil.which("npx"):
-        checks.append(["npx", "--yes", REDOCLY, "lint", *REDOCLY_ARGS])
-    else:
+    if not shutil.which("npx"):
         session.warn("redocly not run: npx is not installed")
-    together(session, *checks)
+    together(session, "drift")
 
 
 @nox.session
@@ -199,13 +329,10 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Type-check hand-written and generated code with mypy --strict."""
-    python = workshop(session)
     # One process: mypy gives its workers three seconds to start, which a busy machine does not.
-    commands = [[python, "-m", "mypy"]]
-    if not any((HERE / "tests").rglob("*-pytest-*.pyc")):
-        # Every worker of `tests` would compile all tests; this does it once, on the idle processor.
-        commands.append([python, "-m", "pytest", "--collect-only", "--quiet"])
-    together(session, *commands)
+    together(session, "types")
+    # What users write, on the cache of the first: at the same time both would read everything.
+    session.run(workshop(session), "-m", "pytest", "--quiet", "tests/typing", silent=True)
 
 
 @nox.session
@@ -232,7 +359,10 @@ def everything(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Unit, contract, fault and generator tests on the embedded server; `-- PATH` for a part."""
-    session.run(workshop(session), "-m", "pytest", *(session.posargs or PARALLEL))
+    if session.posargs:
+        session.run(workshop(session), "-m", "pytest", *session.posargs)
+    else:
+        together(session, "tests")
 
 
 def interpreter(version: str) -> str | None:
@@ -257,7 +387,11 @@ def tests_of(version: str) -> None:
             session.skip(f"no Python {version} on this machine")
         steps = ["-e", ".[all,test]", *TOOLS]
         python = environment(session, f"python-{version}", steps, base=base, fast=True)
-        session.run(python, "-m", "pytest", *(session.posargs or PARALLEL))
+        if session.posargs:
+            session.run(python, "-m", "pytest", *session.posargs)
+            return
+        together(session, "tests", python)
+        session.run(python, "-m", "pytest", "--quiet", "tests/typing", silent=True)
 
     on_another_python.__doc__ = f"The tests on Python {version}; skipped where it is not installed."
 
@@ -275,19 +409,19 @@ def tests_torch(session: nox.Session) -> None:
 @nox.session
 def simulate(session: nox.Session) -> None:
     """Exactly-once on a virtual clock: 300 seeds; `-- --seeds 10000` for the long form."""
-    options = session.posargs or ["--seeds", "300"]
-    session.run(workshop(session), "tests/simulation/run.py", *options, env=ONE_THREAD)
+    if session.posargs:
+        session.run(workshop(session), "tests/simulation/run.py", *session.posargs, env=ONE_THREAD)
+    else:
+        together(session, "simulate")
 
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
     """Mutated replies of a hostile server; `-- --cases 50000` for the long form."""
-    fuzz = [workshop(session), "tests/faults/fuzz.py"]
     if session.posargs:
-        session.run(*fuzz, *session.posargs, env=ONE_THREAD)
-        return
-    halves = (["--first", str(first), "--cases", "1000"] for first in (0, 1000))
-    together(session, *([*fuzz, *half] for half in halves), env=ONE_THREAD)
+        session.run(workshop(session), "tests/faults/fuzz.py", *session.posargs, env=ONE_THREAD)
+    else:
+        together(session, "fuzz")
 
 
 @nox.session
@@ -334,12 +468,7 @@ def examples(session: nox.Session) -> None:
 
     Tests run rl_toy, custom_loss and the notebooks, the build of the docs the tutorial.
     """
-    python = workshop(session)
-    names = ("quickstart", "async_pipeline", "see_it")
-    scripts = [[python, f"examples/{name}.py"] for name in names]
-    fresh = [python, "examples/notebooks.py", "check"]
-    # As strict as production: what passes here is not refused there.
-    together(session, fresh, *scripts, env=ONE_THREAD | {"TINKER_EXT_PROFILE": "hosted"})
+    together(session, "examples")
 
 
 @nox.session
@@ -348,13 +477,11 @@ def docs(session: nox.Session) -> None:
 
     While you write, snippets are shown without being run.
     """
-    python = workshop(session)
-    env = ONE_THREAD | {"NO_MKDOCS_2_WARNING": "1"}
     if "--serve" in session.posargs:
-        session.run(python, "-m", "mkdocs", "serve", env=env | {"TINKER_EXT_DOCS_FAST": "1"})
-        return
-    build = [python, "-m", "mkdocs", "build", "--strict", "--quiet"]
-    together(session, build, [python, "-m", "pytest", "tests/docs", *session.posargs], env=env)
+        env = ENVIRONMENTS["docs"] | {"TINKER_EXT_DOCS_FAST": "1"}
+        session.run(workshop(session), "-m", "mkdocs", "serve", env=env)
+    else:
+        together(session, "docs")
 
 
 @nox.session
@@ -379,8 +506,7 @@ def loggers(session: nox.Session) -> None:
 @nox.session
 def wheel(session: nox.Session) -> None:
     """Install the wheel in a clean environment: what it pulls, how large, that it works."""
-    uv = fast_installer()
-    session.run(workshop(session), "tests/wheel.py", *(["--uv", uv] if uv else []))
+    together(session, "wheel")
 
 
 @nox.session

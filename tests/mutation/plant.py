@@ -324,11 +324,11 @@ def left_out(paths: list[Path]) -> Counter[str]:
 def _all_of(path: Path) -> Iterator[tuple[Bug, str | None]]:
     file = _File(path)
     for node in ast.walk(file.tree):
-        if not _is_typing(node):
+        bugs = [bug for operator in OPERATORS for bug in operator(file, node)]
+        if bugs and not _is_typing(node):
             reason = _unseen(node)
-            for operator in OPERATORS:
-                for bug in operator(file, node):
-                    yield bug, reason
+            for bug in bugs:
+                yield bug, reason
 
 
 def drawn(bugs: list[Bug], count: int, seed: int) -> list[Bug]:
