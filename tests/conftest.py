@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from given_back import watched
+from given_back import Taken, watched
 from hypothesis import settings
 
 from tinker_ext import compat
@@ -24,28 +24,37 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 HERE = Path(__file__).parent
 # Tests of a lane or a budget itself, which end with some of it taken.
 OF_PARTS = ("unit/_transport/test_limits.py", "unit/test_given_back.py")
+TAKEN = pytest.StashKey[Taken]()
 
 
-@pytest.fixture(autouse=True)
-def everything_given_back(request: pytest.FixtureRequest) -> Iterator[None]:
+# Hooks and not fixtures: there are seven thousand tests, and fixtures take longer than these.
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Whatever a test did to its clients, on whatever loop: nothing is taken when it ends.
 
     `@pytest.mark.keeps` is for a test whose point is a client that is left as it is.
     """
-    place = request.path.relative_to(HERE).as_posix()
-    if place.startswith(OF_PARTS) or request.node.get_closest_marker("keeps"):
-        yield
-        return
-    with watched(weak=True) as taken:
-        yield
-        assert taken.left_by_threads() == []
+    place = item.path.relative_to(HERE).as_posix()
+    if place.startswith(OF_PARTS) or item.get_closest_marker("keeps"):
+        return (yield)
+    with watched(weak=True) as item.stash[TAKEN]:
+        return (yield)
 
 
-@pytest.fixture(autouse=True)
-def no_server_is_known() -> None:
+def pytest_runtest_setup() -> None:
     """What was found out about a server is remembered by its URL, and ports are used again."""
     connection._answered.clear()
     dialect._wires.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Look at what is taken when everything that the test had set up is gone."""
+    yield
+    if taken := item.stash.get(TAKEN, None):
+        assert taken.left_by_threads() == []
 
 
 _stand_ins: dict[str, ModuleType] = {}

@@ -8,6 +8,8 @@ negative number.
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import math
 import sys
 import time
@@ -164,6 +166,10 @@ def _tasks() -> list[str]:
     return [] if shared._users else [f"a task is left: {task}" for task in set(shared._running)]
 
 
+_watching: list[Taken] = []
+_classes: list[type] = []
+
+
 @contextlib.contextmanager
 def watched(*, weak: bool = False) -> Iterator[Taken]:
     """Note everything that is made inside the block.
@@ -171,24 +177,27 @@ def watched(*, weak: bool = False) -> Iterator[Taken]:
     Args:
         weak: Keep nothing alive by it that knows a client.
     """
+    if not _classes:
+        _classes.extend(map(_noted, PLACES))
     taken = Taken(weak=weak)
-    undo: list[tuple[type, Any]] = []
+    _watching.append(taken)
     try:
-        for name, place in PLACES.items():
-            __import__(place)
-            cls = getattr(sys.modules[place], name)
-            undo.append((cls, cls.__init__))
-            cls.__init__ = _noting(name, cls.__init__, taken)
         yield taken
     finally:
-        for cls, original in undo:
-            cls.__init__ = original
+        _watching.remove(taken)
 
 
-def _noting(name: str, original: Any, taken: Taken) -> Any:
+def _noted(name: str) -> type:
+    """Have every new one of a class noted, from now on: thousands of tests watch them in turn."""
+    cls: type = getattr(importlib.import_module(PLACES[name]), name)
+    original: Any = cls.__init__
+
+    @functools.wraps(original)
     def made(self: Any, *arguments: Any, **options: Any) -> None:
         original(self, *arguments, **options)
         size = arguments[0] if arguments and isinstance(arguments[0], int) else 0
-        taken.note(name, self, size)
+        for taken in _watching:
+            taken.note(name, self, size)
 
-    return made
+    cls.__init__ = made  # type: ignore[misc]
+    return cls

@@ -24,11 +24,16 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
 sys.addaudithook(_note)
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_started() -> Iterator[None]:
-    """Fail a test that does, on whatever thread."""
+def pytest_runtest_setup() -> None:
+    """Note what the test starts, on whatever thread."""
     global _started
-    _started = seen = []
+    _started = []
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Fail a test that did."""
+    global _started
     yield
-    _started = None
-    assert seen == [], "move this test: see tests/unit/conftest.py"
+    seen, _started = _started, None
+    assert not seen, "move this test: see tests/unit/conftest.py"
