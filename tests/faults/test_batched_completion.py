@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import tracemalloc
 
 import pytest
@@ -86,7 +87,15 @@ def test_the_same_completions_again_and_again():
 
 def test_an_empty_list_at_once():
     """F8: a server that does not hold the request is not asked in a loop."""
-    assert_calm(*sampled(lambda n, _: (200, {"completions": [], "cursor": 0}), passes=True))
+    ends, seconds, network = sampled(
+        lambda n, _: (200, {"completions": [], "cursor": 0}), passes=True
+    )
+    assert_calm(ends, seconds, network)
+    asked = [sent.when for sent in network.of("retrieve_futures")]
+    gaps = [b - a for a, b in itertools.pairwise(asked) if b < 20.0]
+    assert gaps[0] < 0.1
+    assert 0.9 < max(gaps) < 1.01  # the longest one is a second, and less by chance
+    assert min(gaps[10:]) > 0.5
 
 
 def test_a_list_that_says_done_too_early():

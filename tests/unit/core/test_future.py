@@ -110,6 +110,7 @@ def test_errors_and_cancelling():
         failed.result()
     with pytest.raises(concurrent.futures.InvalidStateError):
         failed.set_result(1)
+    assert (failed.cancel(), failed.cancelled()) == (False, False)
 
     called = []
     cancelled = LightFuture()

@@ -16,7 +16,12 @@ from virtual_clock import run_virtual
 
 from tinker_ext import Config, ImageChunk, ModelInput, RetryConfig, SamplingParams
 from tinker_ext.core.sample_pool import Progress, RoundRobin, Sample, Source
-from tinker_ext.errors import ClientClosedError
+from tinker_ext.errors import (
+    BadRequestError,
+    ClientClosedError,
+    FutureExpiredError,
+    TinkerError,
+)
 
 PARAMS = SamplingParams(max_tokens=1)
 
@@ -314,6 +319,96 @@ def test_a_thousand_samples_are_taken_in_at_a_time():
             return seen, pool.in_flight, pool.queued
 
     assert run(scenario) == ([2500, 1500, 500, 0], 0, 0)
+
+
+def test_the_server_is_told_of_64_cancelled_samples_at_a_time():
+    """M23: of all of them, and results of others are polled for meanwhile."""
+
+    async def scenario():
+        under_way, seen = 0, []
+
+        async def handler(operation, body, request):
+            nonlocal under_way
+            if operation == "client/dynamic_config":
+                return 200, {"sample_cancel_enabled": True}
+            if operation == "retrieve_future":
+                await asyncio.sleep(1000.0)
+            if operation == "cancel_future":
+                under_way += 1
+                seen.append((body["request_id"], under_way))
+                await asyncio.sleep(1.0)
+                under_way -= 1
+                return 200, {}
+            return None
+
+        stub = StubServer(handler, config={"sample_max_concurrent_requests": 200})
+        async with client(stub) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            prompt = ModelInput.from_ints([1])
+            futures = [sampler.sample(prompt, 1, PARAMS) for _ in range(150)]
+            await asyncio.sleep(20.0)
+            assert service._workspace.samples.accepted == 150
+            for future in futures:
+                future.cancel()
+            await asyncio.sleep(20.0)
+            return {each for each, _ in seen}, max(count for _, count in seen)
+
+    told, most = run(scenario)
+    assert (len(told), most) == (150, 64)
+
+
+def test_an_empty_400_is_taken_for_a_gateways_three_times():
+    """M24: then it is what it says; one with words is, at once."""
+
+    async def scenario(content):
+        def handler(operation, body, request):
+            return (400, content) if operation == "asample" else None
+
+        stub = StubServer(handler)
+        async with client(stub) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            with pytest.raises(BadRequestError):
+                await sampler.sample(ModelInput.from_ints([1]), 1, PARAMS)
+        return stub.counts["asample"]
+
+    assert run(lambda: scenario(b"")) == 4
+    assert run(lambda: scenario(b'{"detail":"no"}')) == 1
+
+
+def test_lost_samples_are_submitted_again_at_a_pace():
+    """M22: ten at once, then six a second; a server that lost all of them is not stormed."""
+
+    async def scenario():
+        posts, loop = [], asyncio.get_running_loop()
+
+        async def handler(operation, body, request):
+            if operation == "asample":
+                posts.append(loop.time())
+            if operation == "retrieve_future":
+                return 410, {}
+            return None
+
+        async with client(StubServer(handler), rng=Least()) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            prompt = ModelInput.from_ints([1])
+            futures = [sampler.sample(prompt, 1, PARAMS) for _ in range(60)]
+            ends = await asyncio.gather(*map(_ended, futures))
+            assert {type(end) for end in ends} == {FutureExpiredError}
+        return posts
+
+    posts = run(scenario)
+    assert len(posts) == 60 * 6
+    again = [moment - posts[60] for moment in posts[60:]]
+    assert again[:10] == pytest.approx([0.0] * 10, abs=0.05)
+    assert again[10:30] == pytest.approx([(n - 9) / 6.0 for n in range(10, 30)], abs=0.2)
+    assert again[-1] == pytest.approx((300 - 10) / 6.0, abs=0.5)
+
+
+async def _ended(future):
+    try:
+        return await future
+    except TinkerError as error:
+        return error
 
 
 def test_a_client_has_room_below_its_limit_only():

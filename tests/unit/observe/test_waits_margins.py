@@ -126,6 +126,24 @@ def test_news_is_written_within_a_second_and_the_same_calls_once():
     run_virtual(scenario())
 
 
+def test_calls_one_after_the_other_are_looked_at_twice_a_second():
+    """M26 M48: a look may fall between two of them; each begins no new round of looks."""
+
+    async def scenario():
+        looks, loop = [], asyncio.get_running_loop()
+        live = {number: entry() for number in range(20)}
+        waits = Waits(Log(), Runtime(), live, dict, flush=lambda: looks.append(loop.time()))
+        for number in live:
+            waits.started(event(number))
+            await asyncio.sleep(0.05)
+            waits.finished(event(number))
+            await asyncio.sleep(0.25)
+        await asyncio.sleep(60.0)
+        return looks
+
+    assert run_virtual(scenario()) == pytest.approx([0.5 * n for n in range(14)])
+
+
 @pytest.mark.parametrize(
     ("call", "kind"),
     [

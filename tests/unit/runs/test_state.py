@@ -167,3 +167,12 @@ def test_unknown_kinds_of_records_are_passed_over(journal):
     """M20: a later writer of the same version may add notes of its own."""
     journal.file.append({"t": "weather", "wind": 3})
     assert reopened(journal).state.model is not None
+
+
+def test_a_run_may_go_back_to_its_last_twenty_checkpoints(journal):
+    """M20: older ones would only make the journal long."""
+    for number in range(25):
+        save(journal, number + 1, f"a{number}")
+        journal.step_done(number, number + 2, {})
+    kept = [each.path.rpartition("/")[2] for each in reopened(journal).state.checkpoints]
+    assert kept == [f"a{number}" for number in range(5, 25)]

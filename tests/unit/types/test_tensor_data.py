@@ -199,6 +199,15 @@ def test_compression_loses_nothing(array):
     assert tensor.is_sparse == (rows + 1 + 2 * stored < rows * cols)
 
 
+@pytest.mark.parametrize("shape", [(), (9,), (3, 3, 3)])
+def test_only_tables_are_compressed(shape):
+    """M8: anything else is taken as it is."""
+    tensor = TensorData.compressed(np.zeros(shape, np.float32))
+    assert not tensor.is_sparse
+    assert tensor == TensorData.from_numpy(np.zeros(shape, np.float32))
+    assert tensor.to_numpy().shape == shape
+
+
 def test_adopt_refuses_other_dtypes():
     """M7: the door without a copy takes wire dtypes only."""
     with pytest.raises(InvalidInputError, match="float64"):
