@@ -14,6 +14,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, Protocol
 
 import attrs
@@ -544,23 +545,17 @@ async def run(
     `tokens` are shared by everybody who talks to this server; None where the verdicts alone say
     when to go on.
     """
-    # AsyncRetrying looks each time whether a rule is a coroutine, which takes longer than the rules
-    # themselves; none of them is one, so the loop over functions decides here.
-    loop = tenacity.Retrying(**_POLICY)
-    loop.begin()
-    state = tenacity.RetryCallState(loop, None, (), {})
-    state.set_result(attempts)
-    while True:
-        do = loop.iter(state)
-        if isinstance(do, tenacity.DoSleep):
-            state.prepare_for_next_attempt()
-            await _pause(attempts, tokens, on_retry, do)
-        elif isinstance(do, tenacity.DoAttempt):
-            if attempts.loop.time() < attempts.end:
-                await again()
-            state.set_result(attempts)
-        else:
-            return
+    first = True
+
+    async def step() -> Attempts:
+        nonlocal first
+        if first:
+            first = False
+        elif attempts.loop.time() < attempts.end:
+            await again()
+        return attempts
+
+    await tenacity.AsyncRetrying(**_POLICY, sleep=partial(_pause, attempts, tokens, on_retry))(step)
 
 
 async def _pause(
