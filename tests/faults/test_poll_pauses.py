@@ -36,21 +36,25 @@ def test_an_announced_result_is_fetched_at_once():
     assert second.when - first.when == pytest.approx(0.001, abs=0.001)
 
 
-def test_a_poll_that_was_held_is_repeated_at_once():
-    """M42: a server that holds polls sets the pace itself."""
+@pytest.mark.parametrize(("held", "paused"), [(5.0, False), (0.5, False), (0.49, True)])
+def test_a_poll_that_was_held_is_repeated_at_once(held, paused):
+    """M42: a server that holds polls, for half a second or longer, sets the pace itself."""
     answers = []
 
     async def script(sent, deliver):
-        if sent.name == "retrieve_future" and len(answers) < 3:
+        if sent.name == "retrieve_future" and len(answers) < 9:
             answers.append(asyncio.get_running_loop().time())
-            await asyncio.sleep(5.0)
+            await asyncio.sleep(held)
             return 408, {"type": "try_again", "queue_state": "active"}
         return None
 
     seen = polls(script, Config(poll_timeout=60.0))
-    assert len(seen) == 4
+    assert len(seen) == 10
     gaps = [b.when - a.when for a, b in itertools.pairwise(seen)]
-    assert gaps == [pytest.approx(5.0, abs=0.02)] * 3
+    if paused:
+        assert max(gaps) > held + 0.05
+    else:
+        assert gaps == [pytest.approx(held, abs=0.02)] * 9
 
 
 def test_polls_that_are_not_held_come_further_and_further_apart():

@@ -23,6 +23,7 @@ from tinker_ext._transport.messages import (
     RedirectRefusedError,
     Reply,
     ReplyTooLargeError,
+    UnreadableReplyError,
     RetryRule,
 )
 from tinker_ext._transport.retry import (
@@ -218,6 +219,14 @@ def test_errors_that_repeat_are_final(error: Exception) -> None:
     """M24: what would fail the same way again is not tried again."""
     for rule in RetryRule:
         assert verdict(rule, error=error) == Fail("final")
+
+
+def test_a_reply_that_cannot_be_unpacked_is_asked_for_three_times() -> None:
+    """M24: it will not be better the next time."""
+    error = UnreadableReplyError("the reply cannot be unpacked")
+    found = [verdict(RetryRule.READ, error=error, attempt=attempt) for attempt in (1, 2, 3, 4)]
+    assert [isinstance(each, Retry) for each in found] == [True, True, False, False]
+    assert found[2:] == [Fail("final")] * 2
 
 
 def test_unsafe_failures_say_so() -> None:
