@@ -23,11 +23,10 @@ from tinker_ext._transport.messages import (
     RedirectRefusedError,
     Reply,
     ReplyTooLargeError,
-    UnreadableReplyError,
     RetryRule,
+    UnreadableReplyError,
 )
 from tinker_ext._transport.retry import (
-    NAMED_SPREAD,
     Accept,
     Attempts,
     Fail,
@@ -120,7 +119,7 @@ def expected(rule: RetryRule, status: int, kind: str, attempt: int, jitter: floa
             return "fail"
     if kind in NAMED:
         seconds, source = NAMED[kind]
-        spread = min(seconds * (1 + NAMED_SPREAD * jitter), 60.0)
+        spread = min(seconds * (1 + 0.2 * jitter), 60.0)
         shortest = 0.05 if seconds >= 0.05 else 0.05 * 2 ** min(attempt - 1, 3)
         return max(spread, shortest * (1 + jitter)), source
     if status == 402:
@@ -306,7 +305,7 @@ def test_loop_obeys_the_server_delay() -> None:
     assert attempts == 3
     first, second = (after - before for before, after in pairwise(script.times))
     assert 0.05 <= first <= 0.1  # never at once, and not all clients at the same moment
-    assert 2.0 <= second <= 2.0 * (1 + NAMED_SPREAD)
+    assert 2.0 <= second <= 2.0 * (1 + 0.2)
     assert heard == [1, 2]
 
 
