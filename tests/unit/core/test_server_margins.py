@@ -295,3 +295,30 @@ def test_a_refusal_for_now_is_not_a_missing_endpoint():
                 await service.create_sampling_client_async(base_model="m")
 
     run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("config", "looks"),
+    [
+        ({"sample_max_concurrent_requests": 9}, 0),
+        ({"hello": "world"}, 1),
+        (None, 1),
+    ],
+)
+def test_a_server_that_said_what_it_does_is_not_asked_what_it_is(config, looks):
+    """F31: any web server says 404; one that has sent its settings is known."""
+
+    async def scenario():
+        def handler(operation, body, request):
+            if operation == "get_server_capabilities":
+                return 200, {"supported_models": []}
+            return None
+
+        stub = StubServer(handler, config=config)
+        async with client(stub, wire="json") as service:
+            for _ in range(2):
+                with pytest.raises(FeatureMissingError):
+                    await service.create_rest_client().get_session_async("nobody")
+        return stub.counts["get_server_capabilities"]
+
+    assert run(scenario) == looks
