@@ -271,30 +271,3 @@ def test_parts_that_are_still_sent_after_a_deadline_are_not_called_without_effec
     assert "1, 2, 3 may or may not have taken effect" in str(error)
     assert "the others did not" not in str(error)
     assert "Do not submit it again" in str(error)
-
-
-@pytest.mark.parametrize(("slow", "patience"), [(0.0, 2.5), (3.0, 6.0), (29.0, 58.0), (40.0, 60.0)])
-def test_a_question_about_repeats_is_waited_for_as_the_server_is_used_to(slow, patience):
-    """M20 F3: twice as long as it took to accept others, within bounds: somebody waits for it."""
-    asked = []
-
-    async def script(sent, deliver):
-        now = asyncio.get_running_loop().time()
-        if sent.name == "forward_backward":
-            await asyncio.sleep(slow)
-        if sent.name == "optim_step":
-            raise lost()
-        if sent.name == "forward":
-            asked.append(now)
-            await asyncio.sleep(1e6)
-
-    async def scenario():
-        network = Scripted(server(**undeclared(seq="ignore")), script)
-        async with client(network, wire="json") as service:
-            training = await service.create_lora_training_client_async(MODEL, rank=1)
-            await (await training.forward_backward_async([datum()], "cross_entropy"))
-            with pytest.raises(UnsafeToRetryError):
-                await (await training.optim_step_async(adam()))
-            return asyncio.get_running_loop().time() - asked[0]
-
-    assert run(scenario) == pytest.approx(patience, abs=0.1)

@@ -171,17 +171,18 @@ class Reach:
         return self.seconds.get(test, 9.0), test
 
 
-def reach(*, kept_only: bool = False, workers: int = 2) -> Reach:
+def reach(*, kept_only: bool = False, anew: bool = False, workers: int = 2) -> Reach:
     """The reach of all tests.
 
     Args:
         kept_only: Take what was measured last, also of test files that changed since; only those
             that are new are measured.
+        anew: Measure all of them: where the package has changed much, what was measured says less.
         workers: Processes that measure at a time.
     """
     PLACE.mkdir(parents=True, exist_ok=True)
     place = PLACE / "reach.json"
-    kept = json.loads(place.read_text()) if place.exists() else {}
+    kept = json.loads(place.read_text()) if place.exists() and not anew else {}
     files = {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in test_files()}
     measured = kept.get("files", {})
     same = measured.keys() if kept_only else {n for n in files if measured.get(n) == files[n]}
@@ -248,10 +249,12 @@ def _core() -> list[str]:
 def _moved(kept: dict[str, Any], files: set[str]) -> Lines:
     """What was measured, by the numbers that the lines have now.
 
-    A line that is new is as reached as the one before it; lines of a file that is gone are looked
-    for in all others, and those of a new file in all that were there.
+    A line that is new is reached by the tests of the one before it and of the one behind it: it may
+    begin or end a branch. Lines of a file that is gone are looked for in all others, and those of a
+    new file in all that were there.
     """
     names = kept.get("names", [])
+    asked = {*files, LOADED}
     sources = {name: text.splitlines() for name, text in kept.get("sources", {}).items()}
     gone = [name for name in sources if not (ROOT / name).exists()]
     found: Lines = {}
@@ -260,19 +263,22 @@ def _moved(kept: dict[str, Any], files: set[str]) -> Lines:
         place: dict[int, tuple[str, int]] = {}
         for origin in [name, *gone] if name in sources else sources:
             least = 1 if origin == name else LEAST_MOVED
-            before = sources[origin]
-            for a, b, size in difflib.SequenceMatcher(
-                None, before, now, autojunk=False
-            ).get_matching_blocks():
+            matcher = difflib.SequenceMatcher(None, sources[origin], now, autojunk=False)
+            for a, b, size in matcher.get_matching_blocks():
                 if size >= least:
                     for i in range(size):
                         place.setdefault(b + i, (origin, a + i))
-        origin, last = name, 0
+        behind = [place.get(number) for number in range(len(now))]
+        for number in reversed(range(len(now) - 1)):
+            behind[number] = behind[number] or behind[number + 1]
+        before: tuple[str, int] | None = None
         for number in range(len(now)):
-            origin, last = place.get(number, (origin, last))
-            old = kept.get("lines", {}).get(origin, {})
-            tests = {names[test] for test in old.get(str(last + 1), ())}
-            if tests := {test for test in tests if _file(test) in {*files, LOADED}}:
+            before = place.get(number, before)
+            tests: set[str] = set()
+            for origin, line in filter(None, (before, behind[number])):
+                old = kept.get("lines", {}).get(origin, {})
+                tests.update(names[test] for test in old.get(str(line + 1), ()))
+            if tests := {test for test in tests if _file(test) in asked}:
                 found.setdefault(name, {})[number + 1] = tests
     return found
 

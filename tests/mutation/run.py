@@ -58,6 +58,7 @@ def main() -> int:
     parser.add_argument("--since", help="only in lines changed since this revision")
     parser.add_argument("--only", default="*", help="only in files that match")
     parser.add_argument("--kept", action="store_true", help="measure new test files only")
+    parser.add_argument("--anew", action="store_true", help="measure all test files again")
     parser.add_argument(
         "--workers", type=int, default=2, help="processes that measure, and bugs judged, at a time"
     )
@@ -67,7 +68,7 @@ def main() -> int:
     parser.add_argument("--least", type=float, default=0.9, help="part that must be caught")
     parser.add_argument("--json", type=Path, help="also write the outcome of each bug there")
     options = parser.parse_args()
-    found = reach(kept_only=options.kept, workers=options.workers)
+    found = reach(kept_only=options.kept, anew=options.anew, workers=options.workers)
     files = [p for p in core_files() if fnmatch.fnmatch(str(p.relative_to(ROOT)), options.only)]
     bugs = [bug for path in files for bug in bugs_of(path)]
     bugs = [bug for bug in bugs if fnmatch.fnmatch(bug.kind, options.kind)]

@@ -1,5 +1,6 @@
 """TINKER_LOG: what a user sees of the client's own log."""
 
+import re
 import subprocess
 import sys
 
@@ -25,3 +26,5 @@ def test_tinker_log_shows_the_log_of_this_package():
     said = {part.partition("\n")[0]: part for part in done.stderr.split("level ")[1:]}
     seen = {level: text.count("ended with 200") for level, text in said.items()}
     assert seen == {"": 0, "loud": 0, "debug": 4, "info": 0}
+    lines = [line for line in said["debug"].splitlines() if "ended with 200" in line]
+    assert all(re.match(r"\d{4}-\d\d-\d\d [\d:,]+ tinker_ext DEBUG ", line) for line in lines)

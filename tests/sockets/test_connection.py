@@ -484,6 +484,37 @@ def test_closed_connection_refuses() -> None:
     asyncio.run(main())
 
 
+def test_a_closed_connection_leaves_the_server_none() -> None:
+    """M21: of every lane, idle or at work."""
+
+    async def main() -> None:
+        arrived = asyncio.Event()
+
+        async def answer(seen: Seen, writer: Writer) -> None:
+            if seen.method == "POST":
+                arrived.set()
+            else:
+                writer.write(reply())
+
+        async with serving(answer) as server:
+            connection = Connection(server.url, Key())
+            for lane in (Lane.REST, Lane.SESSION):
+                await connection.exchange(Call("get", "GET", "/x", lane=lane))
+            post = Call("post", "POST", "/x", b"", lane=Lane.SAMPLE, retry=RetryRule.ONCE)
+            at_work = asyncio.ensure_future(connection.exchange(post))
+            await asyncio.wait_for(arrived.wait(), 300)
+            assert server.open == 3
+            await connection.aclose()
+            with pytest.raises(APIConnectionError):
+                await at_work
+            for _ in range(5000):
+                if server.open:
+                    await asyncio.sleep(0.001)
+            assert server.open == 0
+
+    asyncio.run(main())
+
+
 class Streamed(httpx.AsyncByteStream):
     """A body in pieces."""
 

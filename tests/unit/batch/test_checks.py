@@ -304,6 +304,15 @@ def test_prompts_of_unknown_length_are_left_to_the_server():
     check(prompt, 1, target_prompt_logprobs=rows(7))
 
 
+def test_rows_that_were_checked_are_the_ones_that_are_sent():
+    """M9: an array of the caller is copied, who may fill it anew while the sample waits."""
+    values = np.ones((1, 2), np.int64)
+    targets = TensorData.from_numpy(values)
+    check(ModelInput.from_ints([1, 2]), 1, target_prompt_logprobs=targets)
+    values[:] = 7
+    assert targets.to_numpy().tolist() == [[1, 1]]
+
+
 @pytest.mark.parametrize(
     ("loss_fn", "config", "text"),
     [

@@ -215,7 +215,22 @@ def test_what_the_main_thread_gives_to_exit_is_remembered(opened, monkeypatch):
     assert (caught.value.code, endings._exit_code) == (3, 3)
     endings.watch(Client())
     assert (sys.exit, endings._exit_code) == (noting, None)
-    beside = threading.Thread(target=sys.exit, args=[4])
+
+    def leave() -> None:
+        with pytest.raises(SystemExit):
+            sys.exit(4)
+
+    beside = threading.Thread(target=leave)
     beside.start()
     beside.join()
     assert endings._exit_code is None
+
+
+def test_a_forked_child_waits_for_no_client_that_its_parent_has_forgotten(opened):
+    """F19: the threads that end them are not there; a session that it opens is its own to end."""
+    client = Client()
+    opened[client] = os.getpid() + 1
+    endings._abandoned.add(LightFuture())
+    endings._after_fork()
+    assert endings._abandoned == set()
+    assert dict(opened) == {client: os.getpid()}

@@ -186,3 +186,27 @@ def test_a_closed_client_refuses_calls():
             await service.create_sampling_client_async(base_model="m")
 
     run_virtual(scenario())
+
+
+def test_calls_that_waited_for_a_connection_leave_no_timer():
+    """M21: `run` looks for one; the last of them may have had a minute."""
+
+    async def scenario():
+        at_work, most = 0, 0
+
+        async def handler(operation, body, request):
+            nonlocal at_work, most
+            if operation != "sessions":
+                return None
+            at_work += 1
+            most = max(most, at_work)
+            await asyncio.sleep(0.1)
+            at_work -= 1
+            return 200, {"sessions": []}
+
+        async with client(StubServer(handler)) as service:
+            rest = service.create_rest_client()
+            await asyncio.gather(*(rest.list_sessions_async() for _ in range(40)))
+        return most
+
+    assert run(scenario) == 16
