@@ -51,6 +51,46 @@ def test_a_completion_that_comes_before_its_sample_is_remembered():
     asyncio.run(scenario())
 
 
+def test_samples_are_polled_for_singly_when_the_poll_for_all_has_ended(monkeypatch):
+    """F8: of a mistake of ours, or because nobody was left a moment before they came."""
+    started: list[asyncio.Task[Any]] = []
+
+    def spawn(coro: Any) -> asyncio.Task[Any]:
+        started.append(asyncio.ensure_future(coro))
+        return started[-1]
+
+    async def fails(*_: object) -> None:
+        await asyncio.sleep(0)
+        raise KeyError("ours")
+
+    async def hangs(*_: object) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def scenario() -> None:
+        connection = SimpleNamespace(send=fails)
+        server: Any = SimpleNamespace(runtime=SimpleNamespace(spawn=spawn), connection=connection)
+        completions = Completions(server, "S")
+        assert await asyncio.gather(*map(completions.wait, ("r1", "r2"))) == [None, None]
+        assert isinstance(started[0].exception(), KeyError)
+        connection.send = hangs
+        first = asyncio.ensure_future(completions.wait("r3"))
+        await asyncio.sleep(0.01)
+        first.cancel()
+        await asyncio.sleep(0)  # the poll is about to be cancelled
+        late = completions.wait("r4")
+        late.send(None)  # and somebody comes
+        with pytest.raises(asyncio.CancelledError):
+            await started[1]
+        with pytest.raises(StopIteration):
+            late.send(None)
+        assert not completions.awaited
+
+    monkeypatch.setattr(
+        "tinker_ext.core.completions._BatchPoll", lambda *_: SimpleNamespace(make=None)
+    )
+    asyncio.run(scenario())
+
+
 def test_a_forked_child_leaves_everything_of_the_parent_alone():
     """F19: what is in flight, the session, the samples and every training queue are told."""
     told: list[str] = []

@@ -62,6 +62,15 @@ def test_a_line_that_is_nested_too_deeply_to_be_sent_counts_as_bad(path, depth, 
     assert (log.bad, len(log.retries)) == (bad, 1 - bad)
 
 
+def test_ten_thousand_shapes_of_lines_are_known_at_most(path):
+    """M48: a log in which every call is of its own kind costs no memory."""
+    starts = [line("start", number=n, operation=f"o{n}", target="m") for n in range(10_010)]
+    log = read(path, *starts[:10_000])
+    assert (len(log._known), len(log.pending)) == (10_000, 10_000)
+    log = read(path, *starts)
+    assert (len(log._known), len(log.pending), log.bad) == (9, 10_010, 0)
+
+
 def test_a_log_is_behind_from_four_megabytes_on(path):
     """M50: less is read before anybody notices."""
     log = read(path, line("time", server=1.0))
