@@ -156,6 +156,22 @@ def test_callbacks_run_once_and_may_fail(caplog):
     assert seen == [3, "late"]
 
 
+def test_who_gives_up_waiting_is_forgotten():
+    """M48: a program that looks for a result now and then, for hours, keeps nothing of each look."""
+    light = LightFuture()
+
+    async def look():
+        for _ in range(5):
+            waiting = asyncio.ensure_future(_value(light))
+            await asyncio.sleep(0)
+            assert len(light._callbacks) == 1
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            assert light._callbacks == []
+
+    asyncio.run(look())
+
+
 def test_a_dead_loop_does_not_disturb_the_core():
     """M16: a loop that ended while it waited is left alone."""
     light = LightFuture()
