@@ -157,7 +157,7 @@ def test_callbacks_run_once_and_may_fail(caplog):
 
 
 def test_who_gives_up_waiting_is_forgotten():
-    """M48: a program that looks for a result now and then, for hours, keeps nothing of each look."""
+    """M48: a program that looks for a result now and then keeps nothing of each look."""
     light = LightFuture()
 
     async def look():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import socket
 import threading
 import weakref
@@ -268,3 +269,21 @@ def test_what_is_raised_on_the_thread_of_a_client_is_told_and_ends_nothing(kind,
     texts = {each.getMessage().partition(" was raised")[0] for each in told}
     wanted = {"A background task of the client failed."}
     assert texts == wanted if kind is ValueError else texts >= {kind.__name__}
+
+
+def test_a_loop_that_has_ended_leaves_neither_its_thread_nor_a_descriptor():
+    """M19 F19: the ident of a thread is used again, by one that may wait for results."""
+    for _ in range(2):
+        thread = loop_module.LoopThread()
+        before = len(os.listdir("/proc/self/fd"))
+        known = set(loop_module._future._core_threads)
+        thread.retain()
+        loop, inside = thread._loop, threading.Event()
+        thread.call(inside.set)
+        assert inside.wait(300)
+        assert thread._thread.ident in loop_module._future._core_threads
+        thread.release()
+        thread.join()
+        assert loop.is_closed()
+        assert loop_module._future._core_threads == known
+        assert len(os.listdir("/proc/self/fd")) == before
