@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 
 import pytest
@@ -47,6 +48,35 @@ def test_one_refused_body_says_nothing_about_the_wire(status, wire):
     if status != 501:  # a server that is not ready may take the same body later, on either wire
         assert not posts[-1].is_json
         assert not posts[-2].is_json
+
+
+class Least(random.Random):
+    """Every pause is as short as it may be."""
+
+    def random(self):
+        return 0.0
+
+
+def test_a_server_that_breaks_on_one_wire_and_refuses_the_other_gets_the_first_again():
+    """F1 M24: it may have the first body; the pause begins anew, at nothing to half a second."""
+
+    async def script(sent, deliver):
+        if sent.name == "forward_backward" and len(network.of("forward_backward")) < 3:
+            return (415, {"detail": REASON}) if sent.is_json else (500, {"detail": "Internal"})
+        return None
+
+    async def scenario():
+        nonlocal network
+        network = Scripted(server(seq="dedupe"), script)
+        async with client(network, base_url=fresh_url(), rng=Least()) as service:
+            training = await service.create_lora_training_client_async(MODEL, rank=1)
+            await (await training.forward_backward_async([datum()], "cross_entropy"))
+        return network.of("forward_backward")
+
+    network = None
+    first, second, third = run(scenario)
+    assert [first.is_json, second.is_json, third.is_json] == [False, True, False]
+    assert third.when - second.when < 0.01
 
 
 def test_a_wire_is_given_up_when_the_other_is_accepted():

@@ -64,9 +64,10 @@ NARROW, BROAD = 50, 1000
 as a test that reaches so many, or more, and takes a twentieth of the time."""
 LEAST_SECONDS = 0.02
 """What a test takes at least, with all that is around it."""
-# Tests that read what is there when a file is loaded, in whatever file.
+# Tests that read what is there when a file is loaded, in whatever file; with all their parameters.
 OF_WHAT_IS_LOADED = (
     "tests/unit/test_public_defaults.py::test_what_is_sent_when_an_argument_is_left_out",
+    "tests/unit/types/test_records.py::test_bad_settings",
     "tests/unit/types/test_records.py::test_fields_are_given_by_name",
     "tests/unit/types/test_records.py::test_pickles_of_releases_before_a_field_was_added",
     "tests/unit/clients/test_opening.py::test_clients_can_be_mocked_and_patched",
@@ -137,8 +138,11 @@ class Reach:
             others = {test for each in tables for tests in each.values() for test in tests}
             more = self._ordered(others - {*order, made, LOADED}, bug)[: 3 * FEW]
             order = self._ordered({*order, *more}, bug)  # such programs are slow, too
-        before = [made] if made else [*(OF_WHAT_IS_LOADED if loads or not near else ())]
+        before = [made] if made else self._of_what_is_loaded() if loads or not near else []
         return before + sorted((test for test in order if test not in before), key=is_last)
+
+    def _of_what_is_loaded(self) -> list[str]:
+        return [test for test in self.seconds if test.partition("[")[0] in OF_WHAT_IS_LOADED]
 
     def _using(self, bug: Bug) -> set[str]:
         """Tests of a bug's file, and those that reach a line with the name that it changes."""

@@ -195,14 +195,15 @@ async def _value(future):
     return await future
 
 
-def test_waiting_on_the_loop_thread_is_refused():
+@pytest.mark.parametrize("way", ["result", "exception"])
+def test_waiting_on_the_loop_thread_is_refused(way):
     """M16: a blocking wait that could never end raises at once."""
     loop = shared_loop()
     loop.retain()
     try:
 
         async def wait_for_itself():
-            return LightFuture().result()
+            return getattr(LightFuture(), way)(60)
 
         with pytest.raises(DeadlockError, match="wait for itself"):
             loop.submit(wait_for_itself()).result(300)

@@ -278,12 +278,21 @@ def test_a_loop_that_has_ended_leaves_neither_its_thread_nor_a_descriptor():
         before = len(os.listdir("/proc/self/fd"))
         known = set(loop_module._future._core_threads)
         thread.retain()
-        loop, inside = thread._loop, threading.Event()
-        thread.call(inside.set)
+        loop, inside, ends = thread._loop, threading.Event(), []
+
+        async def stays(inside=inside, ends=ends):
+            inside.set()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                ends.append("told")
+
+        thread.call(thread.spawn, stays())
         assert inside.wait(300)
         assert thread._thread.ident in loop_module._future._core_threads
         thread.release()
         thread.join()
         assert loop.is_closed()
+        assert ends == ["told"]
         assert loop_module._future._core_threads == known
         assert len(os.listdir("/proc/self/fd")) == before

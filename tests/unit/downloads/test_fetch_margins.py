@@ -216,6 +216,8 @@ def test_the_pauses_of_a_line_that_stays_dead(tmp_path, clock):
         got(tmp_path, files)
     assert len(files.asked) == 6
     assert clock.slept == [0.1, 0.2, 0.4, 0.8, 1.6]
+    with pytest.raises(DownloadError, match=r"at 0 bytes \(HTTP 503\) and got no further in 6"):
+        got(tmp_path, Files(httpx.Response(503)))
     clock.slept.clear()
     with pytest.raises(DownloadError, match="in 9 attempts"):
         got(tmp_path, files, limits=FetchLimits(attempts=9))

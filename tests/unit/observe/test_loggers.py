@@ -281,6 +281,17 @@ def test_steps_after_the_end_are_not_noted_as_passed_on(tmp_path):
     assert numbers(kept) == [2]
 
 
+def test_a_logger_whose_run_has_ended_gets_nothing_more(tmp_path):
+    """M34: whoever writes on, or asks for what is left to be passed on."""
+    kept = Kept()
+    log = log_to(tmp_path / "run", kept)
+    step(log, 1)
+    log.close()
+    step(log, 2)
+    log.forward()
+    assert (numbers(kept), kept.flushed, kept.closed) == ([1], 1, 1)
+
+
 def test_a_logger_that_hangs_does_not_keep_the_program_from_ending(tmp_path, monkeypatch, caplog):
     """M21 M34: it is told, and the next process passes on what did not arrive."""
     monkeypatch.setattr(loggers, "EVERY_SECONDS", 0.01)
