@@ -13,6 +13,7 @@ import pytest
 
 from tinker_ext.core import loop as loop_module
 from tinker_ext.core.loop import CoreLoop
+from tinker_ext.errors import ClientClosedError
 
 
 @pytest.fixture
@@ -296,3 +297,21 @@ def test_a_loop_that_has_ended_leaves_neither_its_thread_nor_a_descriptor():
         assert ends == ["told"]
         assert loop_module._future._core_threads == known
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_where_no_thread_can_start_a_client_says_so_and_leaves_nothing(monkeypatch):
+    """M21 M19: at the end of the interpreter, or where there are too many; later it may work."""
+    thread = loop_module.LoopThread()
+    before = len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patched:
+        no_more_threads(patched)
+        with pytest.raises(ClientClosedError, match="interpreter is ending") as caught:
+            thread.retain()
+    assert caught.tb is not None  # it keeps what was not closed
+    assert len(os.listdir("/proc/self/fd")) == before
+    thread.retain()
+    done = threading.Event()
+    thread.call(done.set)
+    assert done.wait(300)
+    thread.release()
+    thread.join()
