@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import tomllib
 from concurrent.futures import Future
 from pathlib import Path
@@ -145,6 +146,10 @@ def environment(
     return str(python)
 
 
+PATIENCE = 10.0
+"""Seconds that interrupted commands have to tidy up."""
+
+
 class Background:
     """Runs commands in the order they are given, as many at a time as there are workers."""
 
@@ -152,10 +157,14 @@ class Background:
         self._given: queue.SimpleQueue = queue.SimpleQueue()
         self._running: set[subprocess.Popen[str]] = set()
         self._threads = 0
-        atexit.register(self.stop)
+        self._lock = threading.Lock()
+        self._stopped = False
 
     def begin(self, command: list[str], env: dict[str, str]) -> Future:
         """Give it a command; the future has how it ended, and what it printed."""
+        if not self._threads:
+            atexit.register(self.stop)
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         end: Future = Future()
         self._given.put((end, command, env))
         if self._threads < WORKERS:
@@ -166,26 +175,43 @@ class Background:
     def _work(self) -> None:
         while True:
             end, command, env = self._given.get()
-            with subprocess.Popen(
+            try:
+                end.set_result(self._run(command, env))
+            except OSError as error:  # there is no such program
+                end.set_exception(error)
+
+    def _run(self, command: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        with self._lock:
+            if self._stopped:
+                raise InterruptedError
+            # In a session of its own: Ctrl-C reaches it by `stop` only, which ends what it started.
+            process = subprocess.Popen(
                 command, cwd=HERE, env={**os.environ, **env}, text=True, errors="replace",
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            ) as process:  # fmt: skip
-                self._running.add(process)
-                printed, _ = process.communicate()
-                self._running.discard(process)
-            end.set_result(subprocess.CompletedProcess(command, process.returncode, printed))
+                start_new_session=True,
+            )  # fmt: skip
+            self._running.add(process)
+        with process:
+            printed, _ = process.communicate()
+        self._running.discard(process)
+        return subprocess.CompletedProcess(command, process.returncode, printed)
 
     def stop(self) -> None:
         """Begin nothing more and interrupt what runs: after a failure nobody waits for it."""
-        while not self._given.empty():
-            self._given.get()
+        with self._lock:
+            self._stopped = True
         running = [*self._running]
         for process in running:  # pytest tidies up when it is interrupted
             process.terminate() if os.name == "nt" else process.send_signal(signal.SIGINT)
+        until = time.monotonic() + PATIENCE
         for process in running:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
-            process.kill()
+                process.wait(max(0, until - time.monotonic()))
+            if os.name == "nt":
+                process.kill()
+            else:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 BACKGROUND = Background()
