@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import tomllib
-from concurrent.futures import Future
+from concurrent.futures import Future, as_completed
 from pathlib import Path
 
 import nox
@@ -233,7 +233,8 @@ def together(session: nox.Session, name: str, python: str | None = None) -> None
     """
     failed = False
     ends = None if python else BEGUN.pop(name, None)
-    for future in ends or begun(name, side_by_side(python or workshop(session))[name]):
+    ends = ends or begun(name, side_by_side(python or workshop(session))[name])
+    for future in as_completed(ends):
         end = future.result()
         failed |= bool(end.returncode)
         last = end.stdout.strip().rpartition("\n")[2]
