@@ -43,6 +43,7 @@ RawReply = tuple[int, dict[str, str], bytes]
 # that is done with the bytes of a small one.
 _heads: dict[bytes, tuple[int, dict[str, str], int]] = {}
 _MOST_HEADS = 128
+_LONGEST_HEAD = 2048
 _SMALL_BYTES = 16 * 1024
 
 
@@ -218,10 +219,15 @@ class Channel(asyncio.BufferedProtocol):
     def _remember(self, data: bytes) -> None:
         """Keep the head of a reply that came whole, if only its length says where it ends."""
         headers, length = self._headers, self._body_bytes
-        if headers.get("content-length") == str(length) and "content-encoding" not in headers:
+        head = data[: len(data) - length]
+        if (
+            headers.get("content-length") == str(length)
+            and "content-encoding" not in headers
+            and len(head) <= _LONGEST_HEAD
+        ):
             if len(_heads) >= _MOST_HEADS:
                 _heads.clear()
-            _heads[data[: len(data) - length]] = self._status, headers, length
+            _heads[head] = self._status, headers, length
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Settle an exchange that the end of the connection interrupts or completes."""
