@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import resource
+import sys
 
 import pytest
 from in_process import client, run
@@ -63,6 +65,20 @@ def test_a_resting_client_whose_line_is_given_up_has_no_turn():
     assert queue.pop().prompt == "a0"
     assert queue.pop() is None
     assert queue.count == 0
+
+
+def test_two_that_end_at_once_make_room_for_two():
+    """M23: and the client has one turn in each round, as before."""
+    queue = RoundRobin()
+    few, other = Source("a", {}, None, RetryConfig(max_connections=2)), Source("b", {}, None)
+    samples(queue, few, 8)
+    samples(queue, other, 8)
+    assert [queue.pop().prompt for _ in range(4)] == ["a0", "b0", "a1", "b1"]
+    queue.ended(few)
+    queue.ended(few)
+    assert [queue.pop().prompt for _ in range(4)] == ["b2", "a2", "b3", "a3"]
+    assert [queue.pop().prompt for _ in range(4)] == ["b4", "b5", "b6", "b7"]
+    assert queue.pop() is None
 
 
 def test_a_line_is_let_go_when_most_of_it_is_given_up():
@@ -291,6 +307,33 @@ def test_the_limit_of_a_fleet_is_told_what_a_refusal_means():
     ]
     assert starts == pytest.approx([0.0, 2.25, 7.5])
     assert (waits, gone) == ((1, 0), (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("soft", "spare"),
+    [
+        (1024, 640),
+        (4096, 2944),
+        (257, 64),
+        (256, 64),
+        (8, 64),
+        (resource.RLIM_INFINITY, 65_536),
+        (None, 65_536),  # a platform without such limits
+    ],
+)
+def test_polls_leave_a_quarter_of_the_descriptors_to_everybody_else(monkeypatch, soft, spare):
+    """M23: as many may be open at once as this process is allowed, and no fewer than 64."""
+    if soft is None:
+        monkeypatch.setitem(sys.modules, "resource", None)
+    else:
+        monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, soft))
+
+    async def scenario():
+        config = Config(poll_connections=100_000)
+        async with client(StubServer(), config=config) as service:
+            return service._workspace.samples._most_polls
+
+    assert run(scenario) == spare
 
 
 def test_a_thousand_samples_are_taken_in_at_a_time():
