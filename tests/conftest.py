@@ -40,7 +40,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     if place.startswith(OF_PARTS) or item.get_closest_marker("keeps"):
         return (yield)
     with watched(weak=True) as item.stash[TAKEN]:
-        return (yield)
+        try:
+            return (yield)
+        finally:
+            del item.stash[TAKEN]  # items stay until the last test
 
 
 def pytest_runtest_setup() -> None:
