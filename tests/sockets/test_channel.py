@@ -168,6 +168,61 @@ def test_a_head_that_was_read_before_means_the_same(
     asyncio.run(main())
 
 
+async def answered(*pieces: bytes) -> tuple[RawReply | BaseException, bool]:
+    """What a fresh connection reads, and whether it is kept."""
+    channel = Channel(asyncio.get_running_loop())
+    channel.connection_made(cast("Any", FakeSocket(channel)))
+    waiter = channel.start(b"", None, 10_000)
+    for piece in pieces:
+        channel.get_buffer(-1)[: len(piece)] = piece
+        channel.buffer_updated(len(piece))
+    await asyncio.sleep(0)
+    alive = channel.alive
+    channel.connection_lost(None)
+    return waiter.exception() or waiter.result(), alive
+
+
+@pytest.mark.parametrize(
+    ("data", "kept"),
+    [
+        (reply(b"ok"), True),
+        (reply(b"no", 404), True),
+        (reply(b"no", 429, headers=("Retry-After: 3",)), True),
+        (reply(b"no", 500), False),
+        (reply(b"ok", close=True), False),
+        (reply(b"ok").replace(b"HTTP/1.1", b"HTTP/1.0"), False),
+        (b"HTTP/1.1 204 X\r\n\r\n", True),
+        (GOOD[2], True),
+        (GOOD[3], True),
+    ],
+)
+def test_a_connection_is_kept_alike_whatever_came_before(data: bytes, kept: bool) -> None:
+    """M25: a server that will not use it again says so each time with the same head."""
+
+    async def main() -> None:
+        first, second = await answered(data), await answered(data)
+        assert first == second
+        assert first[1] is kept
+
+    asyncio.run(main())
+
+
+def test_a_body_that_looks_like_a_reply_is_a_body() -> None:
+    """M28: also when that reply was read before, and the body arrives after its head."""
+    inner = reply(b'{"request_id":"another"}')
+    outer = reply(inner)
+    head = outer.removesuffix(inner)
+
+    async def main() -> None:
+        await answered(inner)
+        for pieces in ([outer], [head, inner], [head[:9], head[9:], inner]):
+            result, alive = await answered(*pieces)
+            assert isinstance(result, tuple)
+            assert (result[2], alive) == (inner, True)
+
+    asyncio.run(main())
+
+
 def test_the_reply_to_head_ends_its_connection_whatever_came_before() -> None:
     """What a HEAD leaves behind is not kept for the next request, also where no body is due."""
 

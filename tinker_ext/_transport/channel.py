@@ -212,7 +212,7 @@ class Channel(asyncio.BufferedProtocol):
         if beside > 2 * MAX_HEADER_BYTES + nbytes + self._chunks * _CHUNK_LINE_BYTES:
             self._fail(ReplyTooLargeError(f"the reply's trailers exceed {MAX_HEADER_BYTES} bytes"))
         elif self._done:
-            if type(data) is bytes and received == nbytes and self._keep:
+            if type(data) is bytes and self._keep:
                 self._remember(data)
             self._deliver()
 
