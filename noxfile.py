@@ -164,7 +164,10 @@ class Background:
         """Give it a command; the future has how it ended, and what it printed."""
         if not self._threads:
             atexit.register(self.stop)
-            signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+            for name in ("SIGTERM", "SIGHUP"):  # a terminal that is closed; `nohup` ignores it
+                number = getattr(signal, name, None)
+                if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+                    signal.signal(number, lambda number, _: sys.exit(128 + number))
         end: Future = Future()
         self._given.put((end, command, env))
         if self._threads < WORKERS:
@@ -505,11 +508,13 @@ def examples(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the site, which runs every snippet of it; `-- --serve` shows it while you write.
 
-    While you write, snippets are shown without being run.
+    While you write, snippets are shown without being run; `-- -k NAME` runs some of its tests only.
     """
     if "--serve" in session.posargs:
         env = ENVIRONMENTS["docs"] | {"TINKER_EXT_DOCS_FAST": "1"}
         session.run(workshop(session), "-m", "mkdocs", "serve", env=env)
+    elif session.posargs:
+        session.run(workshop(session), "-m", "pytest", "tests/docs", *session.posargs)
     else:
         together(session, "docs")
 

@@ -67,7 +67,7 @@ print(begin([sys.executable, "-c", "print('next')"], {}).result(60).stdout)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at /proc")
-@pytest.mark.parametrize("end", ["a failure", "Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize("end", ["a failure", "SIGINT", "SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("deaf", [False, True])
 def test_nothing_outlives_nox(end: str, deaf: bool, tmp_path: Path) -> None:
     """What commands have started ends with them, also where one does not listen."""
@@ -88,7 +88,7 @@ sys.exit(1) if {end == "a failure"} else running.result()
     numbers = [int(number) for number in place.read_text().split()]
     if end != "a failure":
         assert all(map(alive, numbers))
-        program.send_signal(signal.SIGINT if end == "Ctrl-C" else signal.SIGTERM)
+        program.send_signal(signal.Signals[end])
     program.communicate(timeout=60)
     until = time.monotonic() + 30
     while any(map(alive, numbers)) and time.monotonic() < until:
