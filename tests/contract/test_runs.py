@@ -418,6 +418,9 @@ def test_the_service_client_keeps_a_journal_itself(server, path):
         back.training.optim_step(adam()).result(300)
         back.training.optim_step(adam()).result(300)
     assert [e.seq for e in server.app.log.training(first.model_id)] == [1, 2, 3, 4]
+    with ServiceClient(base_url=server.url, api_key="tml-x", journal=path) as service:
+        back = service.resume(reattach=False)
+        assert (back.how, back.next_step, back.notes) == ("restarted", 0, {})
 
 
 @pytest.mark.parametrize("optimizer", [False, True])

@@ -1,5 +1,7 @@
 """Where the archive of a checkpoint is asked for, on servers with and without kinds in paths."""
 
+from datetime import UTC, datetime, timedelta
+
 import httpx
 import pytest
 
@@ -38,8 +40,12 @@ def rest(server):
 )
 def test_paths_with_and_without_a_kind_find_the_archive(rest, path):
     """M28, M35: any path scheme of known servers leads to the archive."""
+    began = datetime.now(UTC)
     found = rest.get_checkpoint_archive_url_from_tinker_path(path).result()
     assert found.url == "http://x/final.tar.gz"
+    # A server that does not say how long it can be used means a quarter of an hour.
+    least, most = (moment + timedelta(minutes=15) for moment in (began, datetime.now(UTC)))
+    assert least <= found.expires <= most
 
 
 def test_an_id_without_a_kind_is_asked_for_once(rest, server):

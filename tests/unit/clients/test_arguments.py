@@ -328,3 +328,18 @@ def test_paths_of_the_rest_client(path):
                     call(path)
 
     run(scenario)
+
+
+@pytest.mark.parametrize("token", [5, b"tml-canary", ["tml-canary"]])
+def test_tokens_of_weights(token):
+    """M38 M33: what cannot be a header is refused, and not shown."""
+    path = "tinker://r/weights/a"
+
+    async def call(clients):
+        await clients.service.create_training_client_from_state_async(
+            path, weights_access_token=token
+        )
+
+    (seen,) = run(lambda: refused([call]))
+    assert "weights_access_token" in seen
+    assert "canary" not in seen

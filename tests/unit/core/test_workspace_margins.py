@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import warnings
 
 import pytest
 from in_process import InlineRuntime, client, run
@@ -210,3 +212,50 @@ def test_calls_that_waited_for_a_connection_leave_no_timer():
         return most
 
     assert run(scenario) == 16
+
+
+def test_a_client_that_is_closed_asks_no_more():
+    """M21: neither for a trace that is being made nor whether samples are to be cancelled."""
+
+    async def scenario():
+        asked = []
+
+        def handler(operation, body, request):
+            now = asyncio.get_running_loop().time()
+            if operation == "client/dynamic_config":
+                return 503, {}, {"retry-after": "50"}
+            if operation.endswith("trace_export") or "trace" in operation:
+                asked.append(now)
+                return 200, {"status": "pending"}
+            return asyncio.sleep(1e6) if operation == "retrieve_future" else None
+
+        stub = StubServer(handler, config={"sample_max_concurrent_requests": 9})
+        async with client(stub) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            sample = sampler.sample(ModelInput.from_ints([1]), 1, SamplingParams(max_tokens=1))
+            await asyncio.sleep(1.0)
+            sample.cancel()
+            trace = service.create_rest_client().export_session_trace("s")
+            await asyncio.sleep(12.0)
+        assert isinstance(trace.exception(0), ClientClosedError)
+        await asyncio.sleep(1.0)
+        assert stub.counts["client/dynamic_config"] == 1
+        return [moment - asked[0] for moment in asked]
+
+    assert run(scenario) == pytest.approx([0.0, 5.0, 10.0], abs=0.01)
+
+
+def test_a_call_of_a_closed_client_leaves_no_coroutine_behind():
+    """M21: Python would warn of one that was never awaited."""
+
+    async def scenario():
+        async with client(StubServer()) as service:
+            rest = service.create_rest_client()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            with pytest.raises(ClientClosedError):
+                rest.list_sessions()
+            gc.collect()
+        return [str(each.message) for each in said]
+
+    assert run(scenario) == []

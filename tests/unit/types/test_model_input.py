@@ -159,6 +159,7 @@ def test_image_length_unknown():
         (bytes([3, 2, 5, 80]), 5),
         (bytes([254, 3, 2, 130, 1, 80]), 130),
         (bytes([0, 1, 0]), 0),
+        (bytes([7, 1, 3]), 3),
     ],
 )
 def test_dmel_length(content, rows):
@@ -167,7 +168,16 @@ def test_dmel_length(content, rows):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"\xfe", bytes([9, 1, 1]), bytes([1, 0]), bytes([1, 2]), bytes([1, 1, 128])]
+    "content",
+    [
+        b"",
+        b"\xfe",
+        bytes([8, 1, 1]),
+        bytes([9, 1, 1]),
+        bytes([1, 0]),
+        bytes([1, 2]),
+        bytes([1, 1, 128]),
+    ],
 )
 def test_broken_dmel(content):
     """M10: a broken header is an error."""
