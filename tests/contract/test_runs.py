@@ -521,6 +521,7 @@ def test_gradients_that_wait_are_not_lost_in_silence(server, path, caplog):
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
 def test_a_save_that_fails_does_not_hide_the_end(server, path, caplog, monkeypatch, seconds):
     """M20: the run ends as a success, in time, with a warning."""
+    assert run_module.SAVE_SECONDS == 120.0
     monkeypatch.setattr(run_module, "SAVE_SECONDS", seconds)
     with caplog.at_level(logging.WARNING, "tinker_ext"), make(server, path) as run:
         train(run, 2)

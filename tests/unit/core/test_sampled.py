@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from in_process import client, run
+from stub_server import StubServer
 
 from tinker_ext._wire.json_codec import PLAIN, SampleOptions
 from tinker_ext.core.sample_pool import finished
@@ -49,3 +51,26 @@ def test_logprobs_of_a_prompt_of_unknown_length_are_taken_as_they_are():
     for given in ([-1.0], [np.nan, -1.0, -2.0, -3.0, -4.0]):
         value = finished(response(1, given), prompt, 1, SCORED, None)
         assert len(value.prompt_logprobs_np) == len(given)
+
+
+def test_scoring_asks_for_as_little_as_can_be_sampled():
+    """M23: one sequence of one token, which nobody reads."""
+
+    async def scenario():
+        def handler(operation, body, request):
+            if operation == "asample":
+                sent.append(body)
+            if operation == "retrieve_future":
+                drawn = {"stop_reason": "length", "tokens": [1], "logprobs": [-0.5]}
+                return 200, {"sequences": [drawn], "prompt_logprobs": [None, -1.0, -2.0]}
+            return None
+
+        sent = []
+        async with client(StubServer(handler)) as service:
+            sampler = await service.create_sampling_client_async(base_model="m")
+            assert await sampler.compute_logprobs_async(PROMPT) == [None, -1.0, -2.0]
+        return sent
+
+    (body,) = run(scenario)
+    assert (body["num_samples"], body["sampling_params"]["max_tokens"]) == (1, 1)
+    assert body["prompt_logprobs"] is True

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tinker_ext.downloads.fetch import fetch
+from tinker_ext import forks
+from tinker_ext.downloads.fetch import alone, fetch
+from tinker_ext.errors import DownloadError
 
 URL = "http://files.test/a"
 
@@ -52,3 +55,14 @@ def test_a_newer_download_takes_the_note_away(tmp_path, keep):
     assert note.exists() is keep
     first.fetch(target, keep=True)
     assert target.read_bytes() == b"one"
+
+
+def test_a_lock_whose_name_is_taken_away_is_opened_ten_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M37: whoever had it takes its name away when done, and somebody else may be quicker."""
+    asked: list[object] = []
+    monkeypatch.setattr(forks, "has_name", lambda held, path: asked.append(held))
+    with pytest.raises(DownloadError, match="somebody else"), alone(tmp_path / "a"):
+        pass
+    assert len(asked) == 10
