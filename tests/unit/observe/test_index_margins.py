@@ -115,3 +115,18 @@ def test_a_run_reads_for_its_index_every_64_calls(path, monkeypatch):
     for number in range(1, 131):
         writer.notice(OperationFinished(number=number, operation="asample", target="m", seconds=1))
     assert asked == [(64, 1 << 20), (128, 1 << 20)]
+
+
+def test_calls_that_are_over_are_forgotten(path):
+    """M50: with their retries; also one that opened the session, and all when it has ended."""
+    start = line("start", number=1, operation="a", target="m")
+    retry = line("retry", number=1, operation="a", reason="503", delay=1.0)
+    ended = line("operation", number=1, operation="a", target="m", retries=1, error=None)
+    log = read(path, start, retry)
+    assert (len(log.pending), len(log.again)) == (1, 1)
+    log = read(path, start, retry, ended)
+    assert (log.pending, log.again) == ({}, {})
+    log = read(path, start.replace(b'"s"', b"null"), ended)
+    assert log.pending == {}
+    log = read(path, start, line("session_end", status="errored"))
+    assert (log.pending, log.ended) == ({}, "errored")
