@@ -260,11 +260,14 @@ def test_a_log_in_a_forked_child_leaves_the_loggers_to_the_parent(tmp_path, monk
     kept = Kept()
     log = log_to(tmp_path / "run", kept)
     step(log, 1)
-    notes, stop, thread = log._notes_path.read_text(), log._stop, log._thread
-    log.after_fork()
+    log.forward()
     step(log, 2)
+    notes, stop, thread = log._notes_path.read_text(), log._stop, log._thread
+    assert not json.loads(notes)["clean"]  # nor is it after a child that ends well
+    log.after_fork()
+    step(log, 3)
     log.close()
-    assert (kept.steps, kept.closed, log._notes_path.read_text()) == ([], 0, notes)
+    assert (numbers(kept), kept.closed, log._notes_path.read_text()) == ([1], 0, notes)
     stop.set()  # of the thread that a child does not have
     thread.join()
 
