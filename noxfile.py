@@ -265,7 +265,7 @@ def test_parts() -> list[list[str]]:
     """Return the files of tests that each process runs.
 
     Workers of pytest-xdist would collect every test each, set up several times what the tests of a
-    file share, and send three reports for each test: a fifth more work.
+    file share, and send three reports for each test.
     """
     options = tomllib.loads((HERE / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     apart = {*options["norecursedirs"], "typing"}  # the session `types` runs that folder
@@ -274,7 +274,8 @@ def test_parts() -> list[list[str]]:
         place = path.relative_to(HERE)
         if apart.isdisjoint(place.parts):
             files[place.parts[1] if place.parts[1] in PARTS else "others"].append(str(place))
-    return [files[name][first::count] for name, count in PARTS.items() for first in range(count)]
+    parts = [files[name][first::count] for name, count in PARTS.items() for first in range(count)]
+    return [part for part in parts if part]  # without a file pytest would run all tests
 
 
 def workshop(session: nox.Session) -> str:

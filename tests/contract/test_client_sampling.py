@@ -301,7 +301,7 @@ def test_sample_arguments_are_checked_at_the_call():
     assert run(scenario) == 0
 
 
-def test_samples_survive_a_sick_server():
+def test_samples_survive_an_unhealthy_server():
     """M24: 5xx, resets and lost answers are waited out."""
 
     async def scenario():

@@ -81,13 +81,7 @@ class HeaderBlock:
     def use(self, credentials: Credentials | None) -> None:
         """Send the key of these credentials from now on."""
         self._credentials = credentials
-        self._know_key()
-
-    def _know_key(self) -> None:
-        credentials = self._credentials
-        self.has_key = credentials is None or (
-            self._key_line[0] is not None and getattr(credentials, "constant", False)
-        )
+        self.has_key = credentials is None
         """Whether the credential is known and stays as it is; `renew` asks for it."""
 
     async def renew(self, call: Call) -> None:
@@ -101,7 +95,7 @@ class HeaderBlock:
             secret = None if given is None else Concealed(given)
             self._key_line = (secret, encode_header("X-API-Key", secret) if secret else "")
             self._remember(secret or "")
-            self._know_key()
+        self.has_key = given is not None and getattr(self._credentials, "constant", False)
 
     def build(self, call: Call, earlier: int) -> Concealed:
         """Return all lines but Host and Content-Length, each ending in CRLF."""

@@ -134,7 +134,7 @@ def test_a_server_without_the_endpoint_turns_it_off(refusal):
     assert endpoint.times == [10.0]
 
 
-def test_a_sick_server_gets_the_same_events_later_and_less_often():
+def test_an_unhealthy_server_gets_the_same_events_later_and_less_often():
     """M34: what could not be delivered is sent again, once, with growing pauses."""
     endpoint = Endpoint(*[error_for_status(503, b"")] * 3)
 
@@ -149,7 +149,7 @@ def test_a_sick_server_gets_the_same_events_later_and_less_often():
     assert endpoint.indexes == [0, 1, 2]
 
 
-def test_a_server_that_stays_sick_is_asked_every_five_minutes():
+def test_a_server_that_stays_unhealthy_is_asked_every_five_minutes():
     """M34: and at the usual pace again once it has taken something."""
     endpoint = Endpoint(*[error_for_status(503, b"")] * 7)
 
@@ -203,7 +203,7 @@ def test_close_sends_the_rest_and_waits_two_seconds_at_most(hangs):
 
 
 def test_close_does_not_wait_for_a_server_that_failed_before():
-    """M34: a sick server does not delay the end."""
+    """M34: an unhealthy server does not delay the end."""
     endpoint = Endpoint(*[error_for_status(503, b"")] * 9)
 
     async def scenario():
