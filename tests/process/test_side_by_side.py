@@ -16,7 +16,12 @@ ROOT = Path(__file__).parents[2]
 
 # nox itself is not part of the environment that its sessions run in.
 LOADED = """
-import importlib.util, sys, types
+import importlib.util, signal, sys, types
+# As in a terminal: what runs these tests may ignore signals, as `nohup` and a shell's `&` do.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 nox = types.ModuleType("nox")
 nox.options, nox.Session = types.SimpleNamespace(), object
 nox.session = lambda function=None, **_: function or (lambda function: function)

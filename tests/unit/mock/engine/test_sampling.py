@@ -31,9 +31,10 @@ def trained(base):
     ids = np.array([*PROMPT, *b" small. It learns.", 257])
     datum = Datum(ids[:-1], {"target_tokens": ids[1:]})
     adapter = Adapter(base, rank=16)
-    for _ in range(50):
+    # Slowly: at thrice this rate the loss swings, and the processor decides which token wins.
+    for _ in range(60):
         adapter.forward_backward([datum], "cross_entropy")
-        adapter.optim_step(AdamW(learning_rate=1e-2))
+        adapter.optim_step(AdamW(learning_rate=3e-3))
     return adapter
 
 
