@@ -108,11 +108,9 @@ class Channel(asyncio.BufferedProtocol):
         assert self._waiter is None
         # All else is as it was made: what changes it also ends the connection, or clears it.
         self._limit = limit
-        self._received = self._status = self._body_bytes = self._chunks = 0
-        self._headers = {}
-        self._done = False
+        self._received = 0
         if head_only:
-            self._head_only, self._keep = True, False
+            self._head_only = True
         waiter: asyncio.Future[RawReply] = asyncio.Future(loop=self._loop)
         self._waiter = waiter
         if type(body) is bytes and len(body) <= _JOIN_BYTES:
@@ -190,10 +188,12 @@ class Channel(asyncio.BufferedProtocol):
                 and found[2] <= self._limit
                 and not self._head_only
             ):
-                self._status, self._headers, _ = found
-                self._body, self._keep = [data[len(head) :]], True
-                self._deliver()
+                self._deliver(found[0], found[1], data[len(head) :])
                 return
+        if not self._received:
+            self._status = self._body_bytes = self._chunks = 0
+            self._headers = {}
+            self._done = self._keep = False
         self._received = received = self._received + nbytes
         if received > MAX_HEADER_BYTES + nbytes and self._status < 200:
             self._fail(ReplyTooLargeError(f"the reply's headers exceed {MAX_HEADER_BYTES} bytes"))
@@ -214,7 +214,7 @@ class Channel(asyncio.BufferedProtocol):
         elif self._done:
             if type(data) is bytes and self._keep:
                 self._remember(data)
-            self._deliver()
+            self._deliver_parsed()
 
     def _remember(self, data: bytes) -> None:
         """Keep the head of a reply that came whole, if only its length says where it ends."""
@@ -238,7 +238,7 @@ class Channel(asyncio.BufferedProtocol):
             if self._until_eof and exc is None:
                 self._finish_body()
                 if self._error is None:
-                    self._deliver()
+                    self._deliver_parsed()
                 else:
                     self._fail(self._error)
             elif self._received:
@@ -345,19 +345,21 @@ class Channel(asyncio.BufferedProtocol):
         self._error = error
         raise error
 
-    def _deliver(self) -> None:
-        waiter, self._waiter = self._waiter, None
-        body = self._body
-        content = body[0] if len(body) == 1 else b"".join(body)
-        self._body = []
-        if self._unwritten is not None:  # answered before all of it was read
-            self.abort()
-        elif not self._keep:
+    def _deliver_parsed(self) -> None:
+        body, self._body = self._body, []
+        if not self._keep:
             self.alive = False
             if self._transport is not None:
                 self._transport.close()
+        content = body[0] if len(body) == 1 else b"".join(body)
+        self._deliver(self._status, self._headers, content)
+
+    def _deliver(self, status: int, headers: dict[str, str], content: bytes) -> None:
+        waiter, self._waiter = self._waiter, None
+        if self._unwritten is not None:  # answered before all of it was read
+            self.abort()
         if waiter is not None and not waiter.done():
-            waiter.set_result((self._status, self._headers, content))
+            waiter.set_result((status, headers, content))
 
     def _fail(self, error: Exception) -> None:
         waiter, self._waiter = self._waiter, None

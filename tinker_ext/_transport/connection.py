@@ -125,6 +125,7 @@ class Connection:
         self._backoff: SharedBackoff | None = None
         self._tokens: RetryTokens | None = None
         self._closed = False
+        self._has_answered = False
         self._complained = float("-inf")
         self.timing = Timing(
             base=config.retry_base,
@@ -357,12 +358,8 @@ class Connection:
             if not pool.queue.try_acquire():
                 await self._slot(pool.queue, attempts)
                 started = loop.time()
-            if (
-                self.base_url not in _answered
-                and not earlier
-                and attempts.rule is not RetryRule.ONCE
-            ):
-                attempts.give_up_by = started + self.timing.first_window
+            if not (self._has_answered or earlier or attempts.rule is RetryRule.ONCE):
+                self._limit_first_contact(attempts, started)
             try:
                 call = make()
                 if not self._headers.has_key:
@@ -373,7 +370,9 @@ class Connection:
                     raise ClientClosedError("this connection is closed")
                 target = encode_target(self._base_path + call.path)
                 attempts.sent = True
-                end = min(attempts.deadline, attempts.give_up_by)
+                end = attempts.deadline
+                if attempts.give_up_by < end:
+                    end = attempts.give_up_by
                 if earlier:  # the last one may have begun just before the first window ends
                     end = max(end, min(attempts.deadline, started + LAST_SECONDS))
                 # Not kept in a variable: thousands wait in the next line.
@@ -383,10 +382,8 @@ class Connection:
                     raw = await self._follow(pool, call, target, headers, raw, end)
                 reply = Reply(*self._headers.receive(raw), loop.time() - started)
                 del raw
-                if reply.status not in statuses.FAILED or "retry-after" in reply.headers:
-                    # A gateway answers 5xx for a server that is down.
-                    _answered.add(self.base_url)
-                    attempts.give_up_by = math.inf
+                if not self._has_answered or attempts.give_up_by != math.inf:
+                    self._note_answer(attempts, reply)
                 if "x-deprecation-note" in reply.headers:
                     self._notes.read(reply.headers)
             finally:
@@ -413,6 +410,20 @@ class Connection:
             del call, reply, error  # it may be long until the last attempt
             again = partial(self.send, attempts, make, once=True)
             await retry.run(attempts, again, tokens=tokens, on_retry=self._on_retry)
+
+    def _limit_first_contact(self, attempts: Attempts, started: float) -> None:
+        """Give a request less time while the server has never answered this process."""
+        if self.base_url in _answered:
+            self._has_answered = True
+        else:
+            attempts.give_up_by = started + self.timing.first_window
+
+    def _note_answer(self, attempts: Attempts, reply: Reply) -> None:
+        """Note that the server is there; a gateway answers 5xx for one that is down."""
+        if reply.status not in statuses.FAILED or "retry-after" in reply.headers:
+            _answered.add(self.base_url)
+            self._has_answered = True
+            attempts.give_up_by = math.inf
 
     async def _follow(
         self, pool: Pool, call: Call, target: str, headers: str, raw: RawReply, deadline: float

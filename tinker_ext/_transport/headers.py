@@ -61,22 +61,23 @@ class HeaderBlock:
         self._given = tuple(secret for _, value in extra for secret in _secrets(value))
         self._recent: dict[str, None] = {}
         self._hidden = written_forms(self._given)
-        # The lines of calls by method and own headers; few different sets of them occur.
+        # The lines of calls by method and own headers, with the key; few different sets occur.
         self._blocks: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
         _lines(self._common.values())  # for its checks
 
-    def _block(self, method: str, headers: tuple[tuple[str, str], ...]) -> tuple[str, bool]:
-        """The common lines and those of one call; whether it brings a key of its own."""
+    def _block(self, method: str, headers: tuple[tuple[str, str], ...]) -> str:
+        """The common lines, those of one call, and the key if it does not bring its own."""
         own = {name.lower() for name, _ in headers}
         replaced = own | {"content-type"} if method == "GET" else own
         kept = (pair for name, pair in self._common.items() if name not in replaced)
-        block = _lines((*kept, *headers))
+        key = "" if "x-api-key" in own else self._key_line[1]
+        block = Concealed(_lines((*kept, *headers)) + key)
         secrets = [value for name, value in headers if name.lower() in _SECRET_NAMES]
         for value in secrets:
             self._remember(value)
         if not secrets and len(self._blocks) < _MOST_BLOCKS:
             self._blocks[method, headers] = block
-        return block, "x-api-key" in own
+        return block
 
     def use(self, credentials: Credentials | None) -> None:
         """Send the key of these credentials from now on."""
@@ -94,27 +95,24 @@ class HeaderBlock:
         if given != self._key_line[0]:
             secret = None if given is None else Concealed(given)
             self._key_line = (secret, encode_header("X-API-Key", secret) if secret else "")
+            self._blocks.clear()
             self._remember(secret or "")
         self.has_key = given is not None and getattr(self._credentials, "constant", False)
 
     def build(self, call: Call, earlier: int) -> Concealed:
         """Return all lines but Host and Content-Length, each ending in CRLF."""
-        block, own_key = self._blocks.get((call.method, call.headers)), False
-        if block is None:
-            block, own_key = self._block(call.method, call.headers)
-        block += call.numbers
+        method, headers = call.method, call.headers
+        lines = (self._blocks.get((method, headers)) or self._block(method, headers)) + call.numbers
         if call.idempotency_key is not None:
-            block += f"X-Idempotency-Key: {call.idempotency_key}\r\n"
+            lines += f"X-Idempotency-Key: {call.idempotency_key}\r\n"
         if earlier:
-            block += f"X-Stainless-Retry-Count: {earlier}\r\n"
-        if not own_key:
-            block += self._key_line[1]
+            lines += f"X-Stainless-Retry-Count: {earlier}\r\n"
         content = call.content
         # A large body is a batch of training data, and to search is faster than to match.
         if isinstance(content, bytes) and content.find(_TOKEN_NAME, 0, _SEARCHED_BYTES) >= 0:
             for token in _TOKEN.findall(content):
                 self._remember(token.decode("latin-1"))
-        return Concealed(block)
+        return Concealed(lines)
 
     def _remember(self, value: str) -> None:
         for secret in _secrets(value):

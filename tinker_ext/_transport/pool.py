@@ -152,7 +152,9 @@ class Pool:
             length = f"Content-Length: {len(content or b'')}\r\n"
         head = f"{method} {target}{self._host_line}{headers}{length}\r\n".encode("latin-1")
         del headers  # it may be long until the reply is there
-        seconds = min(call.timeout, max(deadline - now, 0.001))
+        seconds = call.timeout
+        if deadline - now < seconds:
+            seconds = max(deadline - now, 0.001)
         end = now + seconds
         channel = self._take_idle(now, _UNSAFE_MAX_IDLE if call.retry is RetryRule.UNSAFE else None)
         kept = channel is not None

@@ -453,7 +453,7 @@ class SamplePool:
                 sample.sending = True
                 self._sending += 1
             # Not by `spawn`: two calls fewer for each. `_in_flight` keeps it alive.
-            sample.task = task = asyncio.Task(self._run(sample), loop=loop, name="tinker-ext")
+            sample.task = task = asyncio.Task(self._run(sample, loop), loop=loop, name="tinker-ext")
             task._log_destroy_pending = False  # type: ignore[attr-defined]
 
     def was_sent(self, sample: Sample, loop: asyncio.AbstractEventLoop) -> None:
@@ -545,7 +545,7 @@ class SamplePool:
         if not sample.begun:
             self._end(sample)
 
-    async def _run(self, sample: Sample) -> None:
+    async def _run(self, sample: Sample, loop: asyncio.AbstractEventLoop) -> None:
         """Submit a sample, and again as long as that is worth it."""
         source, sample.begun = sample.source, True
         try:
@@ -555,7 +555,6 @@ class SamplePool:
                 value = await self.submit_once(sample)
             except TinkerError as error:
                 value = await self._submit_again(sample, error)
-            loop = self.server.connection.loop
             (source.progress or self._progress_of(source)).moved = loop.time()
             self.resubmits.got_result()
             if not self._finished:
