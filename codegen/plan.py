@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from keyword import iskeyword
-from typing import Any, cast
+from typing import Any
 
 from attrs import evolve
 from openapi_python_client.parser import GeneratorData
@@ -53,6 +53,9 @@ class Plan:
         self.data = data
         models = {str(model.class_info.name): model for model in data.models}
         self._models = models
+        self._components: dict[str, dict[str, Any]] = {}
+        for name, schema in document["components"]["schemas"].items():
+            self._components.setdefault(str(ClassName(name, "")), schema)
         sent, received = self._reachable()
         self._request_classes = sent | (models.keys() - received)
         enums = {str(enum.class_info.name) for enum in data.enums}
@@ -76,16 +79,10 @@ class Plan:
         }
         self.unions = self._unions()
 
-    def _component(self, class_name: str) -> dict[str, Any] | None:
-        for name, schema in self.document["components"]["schemas"].items():
-            if str(ClassName(name, "")) == class_name:
-                return cast(dict[str, Any], schema)
-        return None
-
     def _is_map(self, name: str, model: ModelProperty) -> bool:
         if model.required_properties or model.optional_properties:
             return False
-        component = self._component(name)
+        component = self._components.get(name)
         return component is None or component.get("additionalProperties", False) is not False
 
     def _enum_order(self) -> dict[str, tuple[str | int, ...]]:
@@ -165,7 +162,7 @@ class Plan:
 
     def _model(self, model: ModelProperty) -> ModelPlan:
         name = str(model.class_info.name)
-        schema = self._component(name) or model.data.model_dump(
+        schema = self._components.get(name) or model.data.model_dump(
             mode="json", by_alias=True, exclude_unset=True
         )
         order = list(property_names(self.document, schema))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import filecmp
+import gc
 import hashlib
 import io
 import os
@@ -290,4 +291,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    gc.disable()  # nearly all that a run makes lives until its end; looking through it takes time
     raise SystemExit(main())
