@@ -62,8 +62,8 @@ ENVIRONMENTS = {
 
 HERE = Path(__file__).parent
 PIP = ["--quiet", "--disable-pip-version-check"]
-# One more than there are processors: tests also wait, for programs to start and for silent servers.
-WORKERS = min((os.cpu_count() or 1) + 1, 10)
+# Two more than there are processors: tests also wait, for programs to start and for silent servers.
+WORKERS = min((os.cpu_count() or 1) + 2, 10)
 PARALLEL = ["-n", str(WORKERS), "--dist", "worksteal"]
 GENERATOR = ["openapi-python-client==0.29.1", "ruff==0.17.4", "grpcio-tools==1.85.1", "pyyaml"]
 TYPES = ["mypy==2.4.1", "types-PyYAML", "types-protobuf"]
@@ -254,7 +254,7 @@ def shown(command: list[str]) -> str:
     return " ".join(words[:5]) + (" …" if len(words) > 5 else "")
 
 
-PARTS = {"others": 4, "contract": 2, "faults": 3, "unit": 1}
+PARTS = {"contract": 2, "faults": 3, "others": 4, "unit": 1}
 """Folder of tests → how many processes share its files: each takes about a minute.
 
 First what waits most, for programs and sockets.
@@ -297,7 +297,10 @@ def official(session: nox.Session, version: str) -> str:
 
 
 def side_by_side(python: str) -> dict[str, list[list[str]]]:
-    """Return what sessions of plain `nox` run, in the order it is begun: the longest first."""
+    """Return what sessions of plain `nox` run, in the order it is begun.
+
+    First what waits most; last what has a process for each processor, so that none is idle.
+    """
     pytest = [python, "-m", "pytest", "--quiet"]
     fuzz = [python, "tests/faults/fuzz.py", "--cases", "1000", "--first"]
     check = [[python, f"codegen/{name}.py"] for name in ("check_doc", "spec_diff")]
@@ -311,11 +314,11 @@ def side_by_side(python: str) -> dict[str, list[list[str]]]:
             *check,
             *redocly,
         ],
+        "tests": [[*pytest, *part] for part in test_parts()],
         "docs": [
             [python, "-m", "mkdocs", "build", "--strict", "--quiet"],
             [*pytest, "tests/docs"],
         ],
-        "tests": [[*pytest, *part] for part in test_parts()],
         "simulate": [[python, "tests/simulation/run.py", "--seeds", "300"]],
         "fuzz": [[*fuzz, first] for first in ("0", "1000")],
         "examples": [

@@ -14,8 +14,9 @@ from given_back import Taken, watched
 from hypothesis import settings
 
 from tinker_ext import compat
-from tinker_ext._transport import connection
+from tinker_ext._transport import connection, limits
 from tinker_ext._wire import dialect
+from tinker_ext.clients import handles
 
 # Before numpy is loaded, here and in the programs that tests start. Workers share the processors,
 # and threads of BLAS that wait for each other spin: small products take a hundred times as long.
@@ -48,8 +49,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 def pytest_runtest_setup() -> None:
     """What was found out about a server is remembered by its URL, and ports are used again."""
-    connection._answered.clear()
-    dialect._wires.clear()
+    for known in (
+        connection._answered,
+        dialect._wires,
+        handles._told,
+        limits._backoffs,
+        limits._shared,
+    ):
+        known.clear()
 
 
 @pytest.hookimpl(wrapper=True)
