@@ -4,6 +4,7 @@ An order: text (the program), arguments, folder (its home; output goes to `said`
 and the seconds after which a child that hangs is aborted. The answer: its exit code.
 """
 
+import faulthandler
 import json
 import os
 import signal
@@ -29,6 +30,8 @@ os.environ["HOME"] = order["folder"]
 for name, number in (("said", 1), ("told", 2)):
     os.dup2(os.open(f"{order['folder']}/{name}", os.O_CREAT | os.O_TRUNC | os.O_WRONLY), number)
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-signal.alarm(order["seconds"])  # a program that hangs is ended by it
+# A program that hangs is ended by the alarm, and says where its threads were.
+faulthandler.register(signal.SIGALRM, chain=True)
+signal.alarm(order["seconds"])
 sys.argv = ["program.py", *order["arguments"]]
 exec(compile(order["text"], "program.py", "exec"), globals())

@@ -76,10 +76,13 @@ class CoreLoop(_Base):
         if self._debug:
             return  # the base class measures every callback
         ready = self._ready
+        handle: asyncio.Handle | None
         for _ in range(len(ready)):
             handle = ready.popleft()
             if not handle._cancelled:
                 handle._run()
+        # An error that is kept keeps this frame, which would keep what the last call was for.
+        handle = None
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., T], *args: Any

@@ -9,6 +9,7 @@ from in_process import MODEL, InlineRuntime, client, run, server
 from scripted import Scripted
 
 from tinker_ext import Config, ModelInput, SamplingParams
+from tinker_ext.core.loop import CoreLoop
 from tinker_ext.errors import APIStatusError, ClientClosedError, DeadlineExceededError
 from tinker_ext.mock import embedded
 
@@ -99,3 +100,29 @@ def test_embedded_servers_are_forgotten_by_a_reset():
     embedded.reset()
     assert embedded.application("embedded") is not first
     embedded.reset()
+
+
+def test_an_error_that_is_kept_keeps_nothing_that_ran_beside_it():
+    """F46: its frames are those of the loop, and what these name would live as long as it does."""
+    loop = CoreLoop()
+    kept, gone = [], []
+
+    def fail():
+        try:
+            raise ValueError("kept")
+        except ValueError as error:
+            kept.append(error)
+
+    class Held:
+        def __del__(self):
+            gone.append(self.__class__)
+
+    def beside():
+        loop.call_soon(fail)
+        loop.call_soon(loop.stop)
+        loop.call_soon(id, Held())
+
+    loop.call_soon(beside)
+    loop.run_forever()
+    loop.close()
+    assert kept and gone == [Held]
