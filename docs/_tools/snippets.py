@@ -115,6 +115,8 @@ def _started() -> subprocess.Popen[str]:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}",
         "COLUMNS": "88",
         "NO_COLOR": "1",
+        # Of the tests of this project; who tests a training loop does not wait for them to load.
+        "PYTEST_ADDOPTS": "-p no:schemathesis -p no:hypothesispytest",
     }
     command = [sys.executable, str(HERE / "execute.py")]
     pipe = subprocess.PIPE

@@ -125,4 +125,5 @@ def test_an_error_that_is_kept_keeps_nothing_that_ran_beside_it():
     loop.call_soon(beside)
     loop.run_forever()
     loop.close()
-    assert kept and gone == [Held]
+    assert kept
+    assert gone == [Held]
