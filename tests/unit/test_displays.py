@@ -151,10 +151,15 @@ def test_the_bar_says_why_the_server_holds_back(monkeypatch):
     monkeypatch.setattr("tinker_ext.displays.LOOK_SECONDS", 0.01)
 
     class Waiting:
+        looks = 0
+
         def __call__(self):
             pass
 
         def describe(self):
+            self.looks += 1
+            if self.looks == 2:
+                threading.Thread(target=future.settle, args=[1]).start()
             return str(operation(reason="all machines are busy"))
 
     def plainly(future, screen):
@@ -167,7 +172,6 @@ def test_the_bar_says_why_the_server_holds_back(monkeypatch):
     for wait in (plainly, lambda *given: asyncio.run(within(*given))):
         future = LightFuture()
         future.on_cancel = Waiting()
-        threading.Timer(0.5, future.settle, [1]).start()
         screen = io.StringIO()
         assert wait(future, screen) == [1]
         assert "paused_capacity: all machines are busy" in screen.getvalue()

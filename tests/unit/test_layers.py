@@ -74,11 +74,11 @@ def room(module: str) -> str:
 @functools.cache
 def imported(path: Path) -> set[str]:
     """Every tinker_ext module that `path` imports at run time, lazily or not."""
-    typing_only = {
-        id(inner) for node in nodes(path) if for_types_only(node) for inner in ast.walk(node)
-    }
+    kinds = (ast.If, ast.Import, ast.ImportFrom)
+    chosen = [node for node in nodes(path) if isinstance(node, kinds)]
+    typing_only = {id(inner) for node in chosen if for_types_only(node) for inner in ast.walk(node)}
     found = set()
-    for node in nodes(path):
+    for node in chosen:
         if id(node) in typing_only:
             continue
         if isinstance(node, ast.Import):

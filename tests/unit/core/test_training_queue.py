@@ -239,7 +239,8 @@ def test_a_result_is_waited_for_through_hours_and_an_outage():
                 return 408, {"queue_state": "active"}
             return None
 
-        async with client(StubServer(handler), config=Config(wait_deadline=20_000.0)) as service:
+        config = Config(wait_deadline=20_000.0, heartbeat_interval=100.0)
+        async with client(StubServer(handler), config=config) as service:
             training = await service.create_lora_training_client_async("m", rank=4)
             await (await training.optim_step_async(adam()))
             return asyncio.get_running_loop().time()
