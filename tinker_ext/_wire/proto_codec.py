@@ -37,6 +37,7 @@ _ZSTD_HEADERS: Final = (*_HEADERS, ("Content-Encoding", "zstd"))
 _F4, _I4, _I8 = np.dtype("<f4"), np.dtype("<i4"), np.dtype("<i8")
 
 _FLOAT32: Final = pb.DTYPE_FLOAT32
+_INT32: Final = pb.DTYPE_INT32
 _INT64: Final = pb.DTYPE_INT64
 _NAMELESS_DATUMS: Final = 1 << 16
 """A few bytes may announce so many outputs without content; more would only fill memory."""
@@ -367,7 +368,7 @@ def _slices(batched: Any, aside: list[memoryview] | None) -> list[TensorData]:
 _WIDTHS: Final[Mapping[int, int]] = {
     _FLOAT32: 4,
     _INT64: 8,
-    pb.DTYPE_INT32: 4,
+    _INT32: 4,
     pb.DTYPE_BFLOAT16: 2,
 }
 
@@ -383,7 +384,7 @@ def _values(raw: Part, dtype: int) -> npt.NDArray[Any]:
         return np.frombuffer(raw, _F4)
     if dtype == _INT64:
         return np.frombuffer(raw, _I8)
-    if dtype == pb.DTYPE_INT32:
+    if dtype == _INT32:
         return np.frombuffer(raw, _I4).astype(_I8)
     return (np.frombuffer(raw, "<u2").astype(np.uint32) << 16).view(np.float32)
 
@@ -431,7 +432,7 @@ def _sequence(message: Any) -> SampledSequence:
     reason = _STOP_REASONS.get(message.stop_reason)
     if reason is None:
         raise ValueError(f"unknown stop reason {message.stop_reason}")
-    tokens, given = _values(message.tokens, pb.DTYPE_INT32), message.logprobs
+    tokens, given = _values(message.tokens, _INT32), message.logprobs
     logprobs = _values(given, _FLOAT32) if given else None
     if logprobs is not None and len(logprobs) != len(tokens):
         raise ValueError(f"{len(tokens)} tokens with {len(logprobs)} logprobs")
@@ -452,7 +453,7 @@ def _topk(message: Any, positions: int | None = None) -> TopkLogprobs | None:
         return None
     if positions not in (None, n):
         raise ValueError(f"{n} rows of top-k logprobs for {positions} tokens")
-    ids = _values(message.token_ids, pb.DTYPE_INT32)
+    ids = _values(message.token_ids, _INT32)
     values = _values(message.logprobs, _FLOAT32)
     if ids.size != n * k or values.size != n * k:
         raise ValueError(f"a {n} × {k} table with {ids.size} ids and {values.size} logprobs")
