@@ -29,11 +29,12 @@ from tinker_ext.types.model_input import ModelInput
 from tinker_ext.types.outputs import ForwardBackwardOutput
 from tinker_ext.types.sampling import (
     EMPTY_CELL,
+    Decoded,
     PromptAltTokens,
-    SampledSequence,
     SampleResponse,
     SamplingParams,
     TopkLogprobs,
+    decoded_response,
 )
 from tinker_ext.types.tensor_data import TensorData
 
@@ -370,13 +371,13 @@ def decode_sample(body: Any) -> SampleResponse:
     alternatives = body.get("prompt_alt_tokens")
     target = body.get("target_prompt_logprobs")
     hits = body.get("prompt_cache_hit_tokens") or 0
-    return SampleResponse(
-        sequences=[_sequence(sequence) for sequence in _list(body["sequences"])],
-        prompt_logprobs_np=None if prompt is None else _array(prompt, "float32"),
-        topk_prompt_logprobs_np=_topk(body.get("topk_prompt_logprobs")),
-        target_prompt_logprobs=None if target is None else decode_tensor(target),
-        prompt_cache_hit_tokens=_count(hits),
-        prompt_alt_tokens=None
+    return decoded_response(
+        [_sequence(sequence) for sequence in _list(body["sequences"])],
+        None if prompt is None else _array(prompt, "float32"),
+        _topk(body.get("topk_prompt_logprobs")),
+        None if target is None else decode_tensor(target),
+        _count(hits),
+        None
         if alternatives is None
         else PromptAltTokens(
             decode_tensor(alternatives["tokens"]), decode_tensor(alternatives["logprobs"])
@@ -384,20 +385,18 @@ def decode_sample(body: Any) -> SampleResponse:
     )
 
 
-def _sequence(body: Any) -> SampledSequence:
+def _sequence(body: Any) -> Decoded:
     logprobs = body.get("logprobs")
     tokens = _array(body["tokens"], "int64")
     values = None if logprobs is None else _array(logprobs, "float32")
     if values is not None and len(values) != len(tokens):
         raise ValueError(f"{len(tokens)} tokens with {len(values)} logprobs")
-    return SampledSequence(
-        stop_reason=_text(body["stop_reason"]),
-        sequence_id=_text(body.get("sequence_id") or ""),
-        tokens_np=tokens,
-        logprobs_np=values,
-        topk_logprobs_np=_topk(
-            body.get("topk_logprobs") or body.get("topk_sampled_logprobs"), len(tokens)
-        ),
+    return (
+        _text(body["stop_reason"]),
+        _text(body.get("sequence_id") or ""),
+        tokens,
+        values,
+        _topk(body.get("topk_logprobs") or body.get("topk_sampled_logprobs"), len(tokens)),
     )
 
 

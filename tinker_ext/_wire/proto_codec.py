@@ -21,10 +21,11 @@ from tinker_ext.types.datum import Datum, PromptProvenanceSpan
 from tinker_ext.types.enums import StopReason, TensorDtype
 from tinker_ext.types.outputs import ForwardBackwardOutput
 from tinker_ext.types.sampling import (
+    Decoded,
     PromptAltTokens,
-    SampledSequence,
     SampleResponse,
     TopkLogprobs,
+    decoded_response,
 )
 from tinker_ext.types.tensor_data import TensorData
 
@@ -412,7 +413,7 @@ def decode_sample(content: bytes) -> SampleResponse:
     """Read a sample result."""
     message = parse(pb.SampleResponse, content)
     has, sequences = message.HasField, message.sequences
-    return SampleResponse(
+    return decoded_response(
         # By index: to a loop the runtime says by an error, made anew each time, that it is over.
         [_sequence(sequences[at]) for at in range(len(sequences))],
         _values(message.prompt_logprobs, _FLOAT32) if has("prompt_logprobs") else None,
@@ -428,7 +429,7 @@ def decode_sample(content: bytes) -> SampleResponse:
     )
 
 
-def _sequence(message: Any) -> SampledSequence:
+def _sequence(message: Any) -> Decoded:
     reason = _STOP_REASONS.get(message.stop_reason)
     if reason is None:
         raise ValueError(f"unknown stop reason {message.stop_reason}")
@@ -436,7 +437,7 @@ def _sequence(message: Any) -> SampledSequence:
     logprobs = _values(given, _FLOAT32) if given else None
     if logprobs is not None and len(logprobs) != len(tokens):
         raise ValueError(f"{len(tokens)} tokens with {len(logprobs)} logprobs")
-    return SampledSequence(
+    return (
         reason,
         "",
         tokens,

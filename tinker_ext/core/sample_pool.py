@@ -50,7 +50,12 @@ from tinker_ext.errors import (
 )
 from tinker_ext.types.enums import RequestErrorCategory
 from tinker_ext.types.model_input import ModelInput
-from tinker_ext.types.sampling import SampleResponse, SamplingParams
+from tinker_ext.types.sampling import (
+    SampleResponse,
+    SamplingParams,
+    count_sequences,
+    give_ids,
+)
 
 if TYPE_CHECKING:
     from tinker_ext.core.completions import Completions
@@ -861,14 +866,12 @@ def finished(
     Raises:
         APIResponseValidationError: Not as many sequences or prompt logprobs as asked for.
     """
-    count = len(value.sequences)
+    count = count_sequences(value)
     # Who asks for prompt logprobs may want nothing else, and some servers then sample nothing.
     if count != num_samples and (count or not options.prompt_logprobs):
         raise _unfit(f"The server gave {count} sequences where {num_samples} were asked for.")
-    if sequence_ids is not None and len(sequence_ids) == len(value.sequences):
-        for sequence, sequence_id in zip(value.sequences, sequence_ids, strict=True):
-            # Just decoded and not seen by anybody else: cheaper than a copy per sequence.
-            object.__setattr__(sequence, "sequence_id", sequence_id)
+    if sequence_ids is not None and len(sequence_ids) == count:
+        give_ids(value, sequence_ids)
     logprobs = value.prompt_logprobs_np
     if logprobs is not None and options is not PLAIN:
         wants_all = options.prompt_logprobs_last_n is None

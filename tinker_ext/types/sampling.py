@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import attrs
 import numpy as np
@@ -114,6 +114,12 @@ class PromptAltTokens:
 
     tokens: TensorData
     logprobs: TensorData
+
+
+Decoded: TypeAlias = tuple[
+    StopReason, str, npt.NDArray[Any], npt.NDArray[Any] | None, TopkLogprobs | None
+]
+"""What a sequence is made of, as it came from the server."""
 
 
 def _first_era(what: str, names: str) -> None:
@@ -234,6 +240,22 @@ class SampleResponse:
     _topk_prompt_logprobs_list: TopkList | None = attrs.field(
         default=None, alias="_topk_prompt_logprobs_list"
     )
+    _decoded: tuple[Decoded, ...] = attrs.field(default=(), init=False)
+
+    if not TYPE_CHECKING:  # to a checker `sequences` is always there
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "_decoded":
+                return ()  # a pickle of an earlier version has none
+            if name != "sequences":
+                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+            decoded = self._decoded
+            if not decoded:  # another thread has just made them
+                return object.__getattribute__(self, name)
+            made = [SampledSequence(*each) for each in decoded]
+            object.__setattr__(self, name, made)
+            object.__setattr__(self, "_decoded", ())
+            return made
 
     def __init__(
         self,
@@ -311,3 +333,34 @@ class SampleResponse:
         from tinker_ext import displays
 
         return displays.samples(self)
+
+
+def decoded_response(decoded: Sequence[Decoded], *about_the_prompt: Any) -> SampleResponse:
+    """Return a response whose sequences are made when they are first read.
+
+    Many results may be kept before one is read, and the garbage collector visits every object
+    again and again; a tuple of arrays is visited once.
+
+    Args:
+        decoded: The first arguments of each `SampledSequence`.
+        *about_the_prompt: The arguments of `SampleResponse` that follow `sequences`.
+    """
+    made = SampleResponse.__new__(SampleResponse)
+    made.__attrs_init__([], *about_the_prompt)
+    if decoded:
+        object.__setattr__(made, "_decoded", tuple(decoded))
+        object.__delattr__(made, "sequences")
+    return made
+
+
+def count_sequences(response: SampleResponse) -> int:
+    """How many sequences a response has, without making them."""
+    return len(response._decoded or response.sequences)
+
+
+def give_ids(response: SampleResponse, ids: Sequence[str]) -> None:
+    """Give the sequences of a response their ids, before anybody has seen it."""
+    named = tuple(
+        [(one[0], own, *one[2:]) for one, own in zip(response._decoded, ids, strict=True)]
+    )
+    object.__setattr__(response, "_decoded", named)

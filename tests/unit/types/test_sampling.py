@@ -1,11 +1,14 @@
 """Sampling parameters and results."""
 
+import copy
+import gc
 import json
 import pickle
 
 import numpy as np
 import pytest
 
+from tinker_ext._wire.json_codec import decode_sample
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types import (
     EncodedTextChunk,
@@ -17,6 +20,7 @@ from tinker_ext.types import (
     TopkLogprobs,
 )
 from tinker_ext.types.optimizer import OptimizerConfigBase
+from tinker_ext.types.sampling import decoded_response
 
 
 def test_defaults():
@@ -188,3 +192,56 @@ def test_comparing_with_another_type_is_allowed(value):
 
     assert value != 3
     assert value == Equal()
+
+
+def received(sequences=2):
+    body = {"tokens": [5, 6], "logprobs": [-0.5, -1.0], "stop_reason": "stop"}
+    return decode_sample({"sequences": [body] * sequences})
+
+
+def test_a_received_response_has_a_real_list():
+    """M16: the same list each time, as if the caller had made it, and no other attribute."""
+    response = received()
+    assert isinstance(response.sequences, list)
+    assert response.sequences is response.sequences
+    made = SampledSequence("stop", tokens_np=np.array([5, 6]), logprobs_np=np.array([-0.5, -1.0]))
+    assert response == SampleResponse([made, made])
+    assert repr(received()) == repr(SampleResponse([made, made]))
+    with pytest.raises(AttributeError, match="'SampleResponse' has no attribute 'sequence'"):
+        _ = received().sequence
+    assert received(0).sequences == []
+
+
+@pytest.mark.parametrize("read_first", [False, True])
+def test_a_received_response_travels(read_first):
+    """M16: a copy and a pickle of a response are the same, read before or not."""
+    response = received()
+    if read_first:
+        assert len(response.sequences) == 2
+    for other in (pickle.loads(pickle.dumps(response)), copy.copy(response)):
+        assert other == received()
+        assert pickle.loads(pickle.dumps(other)) == received()
+
+
+def test_a_pickle_of_an_earlier_version_is_read():
+    """M16: a response that was pickled when its sequences were an attribute like any other."""
+    response = received()
+    state = response.__getstate__()
+    del state["_decoded"]
+    old = SampleResponse.__new__(SampleResponse)
+    old.__setstate__(state)
+    assert old == response
+    assert pickle.loads(pickle.dumps(old)) == response
+
+
+def test_responses_that_nobody_has_read_yet_are_one_object_each():
+    """M48: the garbage collector visits what it tracks again and again, however many are kept."""
+    count = 200
+    sequence = ("stop", "", np.array([5, 6]), np.array([-0.5, -1.0]), None)
+    gc.collect()
+    before = len(gc.get_objects())
+    kept = [decoded_response([(*sequence,)]) for _ in range(count)]
+    gc.collect()  # forgets tuples of arrays
+    gc.collect()  # and tuples of such tuples
+    assert len(gc.get_objects()) - before < 1.1 * count
+    assert len(kept) == count
