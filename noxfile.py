@@ -135,13 +135,13 @@ def environment(
     shutil.rmtree(place, ignore_errors=True)
     uv = fast_installer() if fast else None
     if uv:
-        session.run(uv, "venv", "--quiet", "--python", base, str(place), external=True)
+        session.run_install(uv, "venv", "--quiet", "--python", base, str(place), external=True)
         install = [uv, "pip", "install", "--quiet", "--python", str(python)]
     else:
-        session.run(base, "-m", "venv", str(place), external=True)
+        session.run_install(base, "-m", "venv", str(place), external=True)
         install = [str(python), "-m", "pip", "install", *PIP]
     for step in steps:
-        session.run(*install, *step, external=True)
+        session.run_install(*install, *step, external=True)
     note.write_text(made_from)
     return str(python)
 
@@ -575,7 +575,7 @@ def parity(session: nox.Session) -> None:
     for version in versions:
         if not (sdks / version).exists():
             place = ["--no-deps", "--target", str(sdks / version)]
-            session.run(python, "-m", "pip", "install", *PIP, *place, f"tinker=={version}")
+            session.run_install(python, "-m", "pip", "install", *PIP, *place, f"tinker=={version}")
     env = {
         "TINKER_PARITY_PYTHON": python,
         "TINKER_PARITY_SDKS": str(sdks),
@@ -622,7 +622,9 @@ def interop(session: nox.Session) -> None:
         site = []
         if name == "skyrl-tx":
             older = HERE / ".nox" / "skyrl-tx"
-            session.run(python, "-m", "pip", "install", *PIP, "--target", older, *OLDER_SKYRL)
+            session.run_install(
+                python, "-m", "pip", "install", *PIP, "--target", older, *OLDER_SKYRL
+            )
             site = ["--site", str(older)]
         run = ["tests/interop/run.py", name, "--python", python, *site]
         session.run(ours, *run, *options)
