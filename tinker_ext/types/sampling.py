@@ -246,7 +246,7 @@ class SampleResponse:
 
         def __getattr__(self, name: str) -> Any:
             if name == "_decoded":
-                return ()  # a pickle of an earlier version has none
+                return ()  # not in pickles of earlier versions
             if name != "sequences":
                 raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
             decoded = self._decoded
