@@ -80,12 +80,6 @@ class ModelPlan:
         """Return the (module, class) pairs that reading and writing needs."""
         return sorted(frozenset().union(*(f.shape.classes for f in self.fields)))
 
-    @property
-    def hints(self) -> Imports:
-        """Return the (module, name) pairs that only annotations need."""
-        pairs = frozenset().union(*(f.shape.hints for f in self.fields))
-        return sorted(pair for pair in pairs if pair[1] != self.name)
-
 
 @frozen
 class UnionPlan:
@@ -168,14 +162,12 @@ class TablePlan:
         errors: Answers of 400 and more that most operations share.
         union: What polling a future can bring, or None when no operation gives a future.
         waiting: Members of it that are not results.
-        hints: (module, name) pairs that annotations need.
     """
 
     rows: tuple[RowPlan, ...]
     errors: tuple[AnswerPlan, ...]
     union: UnionPlan | None
     waiting: tuple[str, ...]
-    hints: Imports
 
 
 @frozen
@@ -237,11 +229,3 @@ class CallPlan:
         """Return the (module, class) pairs the answers need at run time."""
         shapes = [answer.shape for answer in self.answers if answer.shape is not None]
         return sorted(frozenset().union(*(shape.classes for shape in shapes)))
-
-    @property
-    def hints(self) -> Imports:
-        """Return the (module, name) pairs that annotations need."""
-        shapes = [answer.shape for answer in self.answers if answer.shape is not None]
-        shapes += [argument.shape for argument in [*self.path_arguments, *self.keyword_arguments]]
-        shapes += [self.body] if self.body is not None else []
-        return sorted(frozenset().union(*(shape.hints for shape in shapes)))

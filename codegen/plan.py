@@ -35,7 +35,7 @@ from codegen.entries import (
 )
 from codegen.shapes import Shape, Shapes, leaves
 
-RESERVED = frozenset({"additional_properties", "from_dict", "to_dict"})
+RESERVED = frozenset({"additional_properties", "from_dict", "models", "to_dict"})
 ANNOTATIONS = frozenset(
     {"bool", "bytes", "classmethod", "dict", "float", "int", "list", "str", "tuple"}
 )
@@ -68,7 +68,7 @@ class Plan:
             empty=self._empty(),
             enum_order=self._enum_order(),
             unions={
-                frozenset(members): (module_name(name), str(ClassName(name, "")))
+                frozenset(members): str(ClassName(name, ""))
                 for name, members in self._named_unions()
             },
         )
@@ -259,7 +259,7 @@ class Plan:
 
     def lazy_codec(self, shape: Shape) -> str:
         """Return the codec of a whole body in terms of `models`, which loads what is used."""
-        union = next((plan for plan in self.unions if plan.name == shape.type), None)
+        union = next((plan for plan in self.unions if f"models.{plan.name}" == shape.type), None)
         if union is not None:
             return f"_union({union.module!r})"
         code = self.codec(shape)
@@ -287,13 +287,7 @@ class Plan:
         if union is not None:
             rules = self.shapes.rules.get(frozenset(members(union)), ())
             waiting = dict.fromkeys(name for _, _, name in rules)
-        known = {
-            str(model.class_info.name): str(model.class_info.module_name)
-            for model in self._models.values()
-        }
-        hints = {pair for row in rows for pair in row.call.hints}
-        hints |= {(known[name], name) for name in (yields | waiting.keys()) & known.keys()}
-        return TablePlan(rows, usual, union, tuple(waiting), sorted(hints))
+        return TablePlan(rows, usual, union, tuple(waiting))
 
     def _row(
         self,
@@ -308,8 +302,8 @@ class Plan:
         body = follow(self.document, operation.get("requestBody") or {})
         kinds = sorted(body.get("content", {}), key=lambda kind: not is_json(kind))
         request = None
-        if call.body is not None and call.body.type in self.models:
-            request = call.body.type
+        if call.body is not None and call.body.type.removeprefix("models.") in self.models:
+            request = call.body.type.removeprefix("models.")
         usual_errors = bool(usual) and shared(call.answers) == usual
         answers = call.answers
         if usual_errors:

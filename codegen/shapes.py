@@ -30,10 +30,10 @@ class Shape:
     """One kind of value: how Python annotates it and how the runtime codes it.
 
     Attributes:
-        type: Annotation expression.
+        type: Annotation expression; it reaches other modules' names through `models`, which loads
+            them when the annotation is read.
         codec: Expression that builds the codec, in terms of names from `codec`.
         classes: Model classes the codec needs at run time, as (module, class).
-        hints: Further names of `models` the annotation mentions, as (module, name).
         nullable: Whether null is a documented value.
         values: Documented values of an enumeration, also inside a list.
     """
@@ -41,7 +41,6 @@ class Shape:
     type: str
     codec: str
     classes: frozenset[tuple[str, str]] = frozenset()
-    hints: frozenset[tuple[str, str]] = frozenset()
     nullable: bool = False
     values: tuple[str | int, ...] = ()
 
@@ -58,7 +57,7 @@ class Shapes:
         aliases: (tag, class name) pairs that name a result by the operation it belongs to.
         empty: Class names of results that an empty object may be.
         enum_order: Values of an enumeration in document order, by class name.
-        unions: Unions the document names: member class names to (module, alias).
+        unions: Unions the document names: member class names to alias.
     """
 
     models: dict[str, ModelProperty]
@@ -68,7 +67,7 @@ class Shapes:
     aliases: tuple[tuple[str, str], ...] = ()
     empty: frozenset[str] = frozenset()
     enum_order: dict[str, tuple[str | int, ...]] = field(factory=dict)
-    unions: dict[frozenset[str], tuple[str, str]] = field(factory=dict)
+    unions: dict[frozenset[str], str] = field(factory=dict)
 
     def of(self, prop: Any) -> Shape:
         """Return the shape of a property."""
@@ -105,14 +104,13 @@ class Shapes:
         name = prop.class_info.name
         if name not in self.maps:
             pair = frozenset({(prop.class_info.module_name, str(name))})
-            return Shape(str(name), f"Object({name})", pair, pair)
+            return Shape(f"models.{name}", f"Object({name})", pair)
         item = self.models[name].additional_properties
         inner = Shape("Any", "ANYTHING", nullable=True) if item is None else self.of(item)
         return Shape(
             f"dict[str, {_or_none(inner)}]",
             f"Table({_nullable(inner)})",
             inner.classes,
-            inner.hints,
             values=inner.values,
         )
 
@@ -122,17 +120,15 @@ class Shapes:
             f"list[{_or_none(inner)}]",
             f"Array({_nullable(inner)})",
             inner.classes,
-            inner.hints,
             values=inner.values,
         )
 
     def _enum(self, prop: LiteralEnumProperty) -> Shape:
         name = str(prop.class_info.name)
         base = "int" if prop.value_type is int else "str"
-        hint = frozenset({(prop.class_info.module_name, name)})
         values = self.enum_order.get(name) or tuple(sorted(prop.values, key=str))
-        annotation = f"{name} | {base}" if name in self.open_enums else name
-        return Shape(annotation, "INTEGER" if base == "int" else "TEXT", hints=hint, values=values)
+        annotation = f"models.{name} | {base}" if name in self.open_enums else f"models.{name}"
+        return Shape(annotation, "INTEGER" if base == "int" else "TEXT", values=values)
 
     def union(self, members: list[Any]) -> Shape:
         """Return the shape of a value that fits one of several properties."""
@@ -145,13 +141,12 @@ class Shapes:
         if {"INTEGER", "NUMBER"} <= {s.codec for s in others}:
             others = [s for s in others if s.codec != "INTEGER"]
         classes = frozenset().union(*(s.classes for s in shapes))
-        hints = frozenset().union(*(s.hints for s in shapes))
         values = tuple(dict.fromkeys(v for s in shapes for v in s.values))
         if len(objects) + len(others) == 1:
             only = (objects + others)[0]
-            return Shape(only.type, only.codec, classes, hints, nullable, only.values)
-        names = [s.type for s in objects]
-        types = [*names, *(s.type for s in others), *(["Unknown"] if objects else [])]
+            return Shape(only.type, only.codec, classes, nullable, only.values)
+        names = [name for s in objects for _, name in s.classes]
+        types = [s.type for s in objects + others] + (["Unknown"] if objects else [])
         rows = self.rules.get(frozenset(names), ())
         listed = ", ".join(f"({key!r}, {value!r}, {model})" for key, value, model in rows)
         tags = [pair for pair in self.aliases if rows and pair[1] in names]
@@ -166,14 +161,13 @@ class Shapes:
         ]
         alias = self.unions.get(frozenset(names)) if not others else None
         if alias is not None:
-            types, hints = [alias[1]], frozenset({alias})
+            types = [f"models.{alias}"]
         # A closed list of values only holds when every alternative is one.
         closed = values if all(s.values for s in shapes) else ()
         return Shape(
             " | ".join(dict.fromkeys(types)),
             f"Choice({', '.join(argument for argument in arguments if argument)})",
             classes,
-            hints,
             nullable,
             closed,
         )

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from attrs import field, frozen
 
+from . import models
+from .base import Model
 from .codec import (
     INTEGER,
     MOMENT,
@@ -37,55 +39,6 @@ from .exchange import (
     unwrap,
 )
 from .types import Response, loads
-
-if TYPE_CHECKING:
-    from .base import Model
-    from .models.api_key_info_response import ApiKeyInfoResponse
-    from .models.audit_log_response import AuditLogResponse
-    from .models.auth_token_response import AuthTokenResponse
-    from .models.billing_usage_response import BillingUsageResponse
-    from .models.checkpoints_list_response import CheckpointsListResponse
-    from .models.client_config_response import ClientConfigResponse
-    from .models.client_dynamic_config_response import ClientDynamicConfigResponse
-    from .models.copy_weights_response import CopyWeightsResponse
-    from .models.create_custom_loss_response import CreateCustomLossResponse
-    from .models.create_model_response import CreateModelResponse
-    from .models.create_sampling_session_response import CreateSamplingSessionResponse
-    from .models.create_session_response import CreateSessionResponse
-    from .models.current_checkpoint_storage_usage_response import (
-        CurrentCheckpointStorageUsageResponse,
-    )
-    from .models.external_weights_urls_response import ExternalWeightsUrlsResponse
-    from .models.forward_backward_output import ForwardBackwardOutput
-    from .models.future_metadata_only import FutureMetadataOnly
-    from .models.future_retrieve_response import FutureRetrieveResponse
-    from .models.futures_retrieve_response import FuturesRetrieveResponse
-    from .models.get_info_response import GetInfoResponse
-    from .models.get_sampler_response import GetSamplerResponse
-    from .models.get_server_capabilities_response import GetServerCapabilitiesResponse
-    from .models.get_session_response import GetSessionResponse
-    from .models.health_response import HealthResponse
-    from .models.join_sampling_session_response import JoinSamplingSessionResponse
-    from .models.list_sessions_response import ListSessionsResponse
-    from .models.load_weights_response import LoadWeightsResponse
-    from .models.optim_step_response import OptimStepResponse
-    from .models.request_failed_response import RequestFailedResponse
-    from .models.sample_response import SampleResponse
-    from .models.save_weights_external_response_internal import SaveWeightsExternalResponseInternal
-    from .models.save_weights_for_sampler_response_internal import (
-        SaveWeightsForSamplerResponseInternal,
-    )
-    from .models.save_weights_response import SaveWeightsResponse
-    from .models.session_heartbeat_response import SessionHeartbeatResponse
-    from .models.session_search_response import SessionSearchResponse
-    from .models.telemetry_response import TelemetryResponse
-    from .models.trace_export_response import TraceExportResponse
-    from .models.training_run import TrainingRun
-    from .models.training_runs_response import TrainingRunsResponse
-    from .models.try_again_response import TryAgainResponse
-    from .models.unload_model_response import UnloadModelResponse
-    from .models.untyped_api_future import UntypedAPIFuture
-    from .models.weights_info_response import WeightsInfoResponse
 
 __all__ = [
     "OPERATIONS",
@@ -222,7 +175,7 @@ class Operation(Generic[Reply, Result]):
     feature: str
     eras: tuple[str, ...]
     reply: str
-    _answers: Callable[[Any], tuple[Answer, ...]] = field(repr=False)
+    _answers: Callable[[], tuple[Answer, ...]] = field(repr=False)
     request: str | None = None
     media_types: tuple[str, ...] = ()
     body_required: bool = False
@@ -359,9 +312,7 @@ class Operation(Generic[Reply, Result]):
             UnexpectedBody: The body is not what is documented.
         """
         if not self._loaded:
-            from . import models
-
-            self._loaded.append(self._answers(models))
+            self._loaded.append(self._answers())
         return read_answer(self._loaded[0], status_code, headers, content)
 
     def respond(self, answer: tuple[int, Mapping[str, str], bytes]) -> Response[Any]:
@@ -393,7 +344,9 @@ class Operation(Generic[Reply, Result]):
 
     def parse_result(
         self, raw: Any
-    ) -> Result | TryAgainResponse | FutureMetadataOnly | RequestFailedResponse:
+    ) -> (
+        Result | models.TryAgainResponse | models.FutureMetadataOnly | models.RequestFailedResponse
+    ):
         """Read a JSON body of `retrieve_future` for a future of this operation.
 
         Args:
@@ -439,8 +392,6 @@ class Operation(Generic[Reply, Result]):
 
 
 def _model(name: str) -> type[Model]:
-    from . import models
-
     found: type[Model] = getattr(models, name)
     return found
 
@@ -462,7 +413,7 @@ def _union(name: str) -> Choice:
     return codec
 
 
-def _errors(models: Any) -> tuple[Answer, ...]:
+def _errors() -> tuple[Answer, ...]:
     return (
         Answer(400, 400, json=Object(models.ErrorBody), binary=("text/plain", "text/html")),
         Answer(401, 401, json=Object(models.ErrorBody), binary=("text/plain", "text/html")),
@@ -478,7 +429,7 @@ def _errors(models: Any) -> tuple[Answer, ...]:
     )
 
 
-HEALTH_CHECK: Final[Operation[HealthResponse, None]] = Operation(
+HEALTH_CHECK: Final[Operation[models.HealthResponse, None]] = Operation(
     "health_check",
     "GET",
     "/api/v1/healthz",
@@ -489,15 +440,15 @@ HEALTH_CHECK: Final[Operation[HealthResponse, None]] = Operation(
     feature="health check",
     eras=("0.4.1", "0.36.0"),
     reply="HealthResponse",
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.HealthResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Check that the service is up
 """
 
-GET_SERVER_CAPABILITIES: Final[Operation[GetServerCapabilitiesResponse, None]] = Operation(
+GET_SERVER_CAPABILITIES: Final[Operation[models.GetServerCapabilitiesResponse, None]] = Operation(
     "get_server_capabilities",
     "GET",
     "/api/v1/get_server_capabilities",
@@ -508,15 +459,15 @@ GET_SERVER_CAPABILITIES: Final[Operation[GetServerCapabilitiesResponse, None]] =
     feature="list of capabilities",
     eras=("0.4.1", "0.36.0"),
     reply="GetServerCapabilitiesResponse",
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.GetServerCapabilitiesResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """List the models the server offers
 """
 
-GET_CLIENT_CONFIG: Final[Operation[ClientConfigResponse, None]] = Operation(
+GET_CLIENT_CONFIG: Final[Operation[models.ClientConfigResponse, None]] = Operation(
     "get_client_config",
     "POST",
     "/api/v1/client/config",
@@ -531,15 +482,15 @@ GET_CLIENT_CONFIG: Final[Operation[ClientConfigResponse, None]] = Operation(
     media_types=("application/json",),
     body_required=True,
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.ClientConfigResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Fetch the flags a client starts with
 """
 
-GET_CLIENT_DYNAMIC_CONFIG: Final[Operation[ClientDynamicConfigResponse, None]] = Operation(
+GET_CLIENT_DYNAMIC_CONFIG: Final[Operation[models.ClientDynamicConfigResponse, None]] = Operation(
     "get_client_dynamic_config",
     "POST",
     "/api/v1/client/dynamic_config",
@@ -554,15 +505,15 @@ GET_CLIENT_DYNAMIC_CONFIG: Final[Operation[ClientDynamicConfigResponse, None]] =
     media_types=("application/json",),
     body_required=True,
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.ClientDynamicConfigResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Fetch the flags that may change while a client runs
 """
 
-CREATE_AUTH_TOKEN: Final[Operation[AuthTokenResponse, None]] = Operation(
+CREATE_AUTH_TOKEN: Final[Operation[models.AuthTokenResponse, None]] = Operation(
     "create_auth_token",
     "POST",
     "/api/v1/auth/token",
@@ -577,15 +528,15 @@ CREATE_AUTH_TOKEN: Final[Operation[AuthTokenResponse, None]] = Operation(
     media_types=("application/json",),
     body_required=True,
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.AuthTokenResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Exchange a credential for a JWT
 """
 
-GET_API_KEY: Final[Operation[ApiKeyInfoResponse, None]] = Operation(
+GET_API_KEY: Final[Operation[models.ApiKeyInfoResponse, None]] = Operation(
     "get_api_key",
     "GET",
     "/api/v1/auth/apikey/me",
@@ -596,9 +547,9 @@ GET_API_KEY: Final[Operation[ApiKeyInfoResponse, None]] = Operation(
     feature="description of API keys",
     eras=("0.36.0",),
     reply="ApiKeyInfoResponse",
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.ApiKeyInfoResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Describe the API key in use
@@ -615,16 +566,16 @@ DELETE_API_KEY: Final[Operation[None, None]] = Operation(
     feature="revocation of API keys",
     eras=("0.36.0",),
     reply="None",
-    answers=lambda models: (
+    answers=lambda: (
         Answer(204, 204),
         Answer(200, 299),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Revoke the API key in use
 """
 
-CREATE_SESSION: Final[Operation[CreateSessionResponse, None]] = Operation(
+CREATE_SESSION: Final[Operation[models.CreateSessionResponse, None]] = Operation(
     "create_session",
     "POST",
     "/api/v1/create_session",
@@ -639,15 +590,15 @@ CREATE_SESSION: Final[Operation[CreateSessionResponse, None]] = Operation(
     media_types=("application/json",),
     body_required=True,
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.CreateSessionResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Start a session
 """
 
-SESSION_HEARTBEAT: Final[Operation[SessionHeartbeatResponse, None]] = Operation(
+SESSION_HEARTBEAT: Final[Operation[models.SessionHeartbeatResponse, None]] = Operation(
     "session_heartbeat",
     "POST",
     "/api/v1/session_heartbeat",
@@ -662,9 +613,9 @@ SESSION_HEARTBEAT: Final[Operation[SessionHeartbeatResponse, None]] = Operation(
     media_types=("application/json",),
     body_required=True,
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.SessionHeartbeatResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Keep a session alive
@@ -686,16 +637,16 @@ FINISH_SESSION: Final[Operation[None, None]] = Operation(
     body_required=True,
     path_fields=(Parameter("session_id", "session_id", TEXT, required=True),),
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(204, 204),
         Answer(200, 299),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """End a session and say why
 """
 
-LIST_SESSIONS: Final[Operation[ListSessionsResponse, None]] = Operation(
+LIST_SESSIONS: Final[Operation[models.ListSessionsResponse, None]] = Operation(
     "list_sessions",
     "GET",
     "/api/v1/sessions",
@@ -715,15 +666,15 @@ LIST_SESSIONS: Final[Operation[ListSessionsResponse, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.ListSessionsResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """List session ids
 """
 
-SEARCH_SESSIONS: Final[Operation[SessionSearchResponse, None]] = Operation(
+SEARCH_SESSIONS: Final[Operation[models.SessionSearchResponse, None]] = Operation(
     "search_sessions",
     "POST",
     "/api/v1/sessions/search",
@@ -742,15 +693,15 @@ SEARCH_SESSIONS: Final[Operation[SessionSearchResponse, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.SessionSearchResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Search sessions
 """
 
-GET_SESSION: Final[Operation[GetSessionResponse, None]] = Operation(
+GET_SESSION: Final[Operation[models.GetSessionResponse, None]] = Operation(
     "get_session",
     "GET",
     "/api/v1/sessions/{session_id}",
@@ -767,9 +718,9 @@ GET_SESSION: Final[Operation[GetSessionResponse, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.GetSessionResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Describe a session
@@ -795,16 +746,16 @@ SET_SESSION_PROJECT: Final[Operation[None, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(204, 204),
         Answer(200, 299),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Move a session into a project
 """
 
-GET_SESSION_TRACE_EXPORT: Final[Operation[TraceExportResponse, None]] = Operation(
+GET_SESSION_TRACE_EXPORT: Final[Operation[models.TraceExportResponse, None]] = Operation(
     "get_session_trace_export",
     "GET",
     "/api/v1/sessions/{session_id}/trace_export",
@@ -820,15 +771,15 @@ GET_SESSION_TRACE_EXPORT: Final[Operation[TraceExportResponse, None]] = Operatio
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.TraceExportResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Ask for the trace of a session
 """
 
-CREATE_MODEL: Final[Operation[UntypedAPIFuture, CreateModelResponse]] = Operation(
+CREATE_MODEL: Final[Operation[models.UntypedAPIFuture, models.CreateModelResponse]] = Operation(
     "create_model",
     "POST",
     "/api/v1/create_model",
@@ -845,15 +796,15 @@ CREATE_MODEL: Final[Operation[UntypedAPIFuture, CreateModelResponse]] = Operatio
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
     result="CreateModelResponse",
     request_type="CreateModel",
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.UntypedAPIFuture)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Create a model to train
 """
 
-GET_INFO: Final[Operation[GetInfoResponse, None]] = Operation(
+GET_INFO: Final[Operation[models.GetInfoResponse, None]] = Operation(
     "get_info",
     "POST",
     "/api/v1/get_info",
@@ -868,15 +819,15 @@ GET_INFO: Final[Operation[GetInfoResponse, None]] = Operation(
     media_types=("application/json",),
     body_required=True,
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.GetInfoResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Describe a model
 """
 
-UNLOAD_MODEL: Final[Operation[UntypedAPIFuture, UnloadModelResponse]] = Operation(
+UNLOAD_MODEL: Final[Operation[models.UntypedAPIFuture, models.UnloadModelResponse]] = Operation(
     "unload_model",
     "POST",
     "/api/v1/unload_model",
@@ -893,15 +844,15 @@ UNLOAD_MODEL: Final[Operation[UntypedAPIFuture, UnloadModelResponse]] = Operatio
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
     result="UnloadModelResponse",
     request_type="UnloadModel",
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.UntypedAPIFuture)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Give a model's place back
 """
 
-FORWARD: Final[Operation[UntypedAPIFuture, ForwardBackwardOutput]] = Operation(
+FORWARD: Final[Operation[models.UntypedAPIFuture, models.ForwardBackwardOutput]] = Operation(
     "forward",
     "POST",
     "/api/v1/forward",
@@ -919,44 +870,46 @@ FORWARD: Final[Operation[UntypedAPIFuture, ForwardBackwardOutput]] = Operation(
     result="ForwardBackwardOutput",
     request_type="Forward",
     accept="application/x-protobuf",
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.UntypedAPIFuture)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Compute losses without gradients
 """
 
-FORWARD_BACKWARD: Final[Operation[UntypedAPIFuture, ForwardBackwardOutput]] = Operation(
-    "forward_backward",
-    "POST",
-    "/api/v1/forward_backward",
-    tag="training",
-    lane="train",
-    retry="dedupe",
-    seconds=60.0,
-    feature="operation forward_backward",
-    eras=("0.4.1", "0.36.0"),
-    reply="UntypedAPIFuture",
-    request="ForwardBackwardRequest",
-    media_types=("application/json", "application/x-protobuf"),
-    body_required=True,
-    header_fields=(
-        Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),
-        Parameter("content_encoding", "Content-Encoding", TEXT, values=("zstd",)),
-    ),
-    result="ForwardBackwardOutput",
-    request_type="ForwardBackward",
-    accept="application/x-protobuf",
-    answers=lambda models: (
-        Answer(200, 200, json=Object(models.UntypedAPIFuture)),
-        *_errors(models),
-    ),
+FORWARD_BACKWARD: Final[Operation[models.UntypedAPIFuture, models.ForwardBackwardOutput]] = (
+    Operation(
+        "forward_backward",
+        "POST",
+        "/api/v1/forward_backward",
+        tag="training",
+        lane="train",
+        retry="dedupe",
+        seconds=60.0,
+        feature="operation forward_backward",
+        eras=("0.4.1", "0.36.0"),
+        reply="UntypedAPIFuture",
+        request="ForwardBackwardRequest",
+        media_types=("application/json", "application/x-protobuf"),
+        body_required=True,
+        header_fields=(
+            Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),
+            Parameter("content_encoding", "Content-Encoding", TEXT, values=("zstd",)),
+        ),
+        result="ForwardBackwardOutput",
+        request_type="ForwardBackward",
+        accept="application/x-protobuf",
+        answers=lambda: (
+            Answer(200, 200, json=Object(models.UntypedAPIFuture)),
+            *_errors(),
+        ),
+    )
 )
 """Compute losses and add up gradients
 """
 
-OPTIM_STEP: Final[Operation[UntypedAPIFuture, OptimStepResponse]] = Operation(
+OPTIM_STEP: Final[Operation[models.UntypedAPIFuture, models.OptimStepResponse]] = Operation(
     "optim_step",
     "POST",
     "/api/v1/optim_step",
@@ -973,40 +926,42 @@ OPTIM_STEP: Final[Operation[UntypedAPIFuture, OptimStepResponse]] = Operation(
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
     result="OptimStepResponse",
     request_type="OptimStep",
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.UntypedAPIFuture)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Apply the gradients
 """
 
-CREATE_CUSTOM_LOSS: Final[Operation[UntypedAPIFuture, CreateCustomLossResponse]] = Operation(
-    "create_custom_loss",
-    "POST",
-    "/api/v1/create_custom_loss",
-    tag="training",
-    lane="train",
-    retry="dedupe",
-    seconds=60.0,
-    feature="operation create_custom_loss",
-    eras=("0.36.0",),
-    reply="UntypedAPIFuture",
-    request="CreateCustomLossRequest",
-    media_types=("application/json",),
-    body_required=True,
-    header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    result="CreateCustomLossResponse",
-    request_type="CreateCustomLoss",
-    answers=lambda models: (
-        Answer(200, 200, json=Object(models.UntypedAPIFuture)),
-        *_errors(models),
-    ),
+CREATE_CUSTOM_LOSS: Final[Operation[models.UntypedAPIFuture, models.CreateCustomLossResponse]] = (
+    Operation(
+        "create_custom_loss",
+        "POST",
+        "/api/v1/create_custom_loss",
+        tag="training",
+        lane="train",
+        retry="dedupe",
+        seconds=60.0,
+        feature="operation create_custom_loss",
+        eras=("0.36.0",),
+        reply="UntypedAPIFuture",
+        request="CreateCustomLossRequest",
+        media_types=("application/json",),
+        body_required=True,
+        header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
+        result="CreateCustomLossResponse",
+        request_type="CreateCustomLoss",
+        answers=lambda: (
+            Answer(200, 200, json=Object(models.UntypedAPIFuture)),
+            *_errors(),
+        ),
+    )
 )
 """Register a loss computed on the server
 """
 
-CREATE_SAMPLING_SESSION: Final[Operation[CreateSamplingSessionResponse, None]] = Operation(
+CREATE_SAMPLING_SESSION: Final[Operation[models.CreateSamplingSessionResponse, None]] = Operation(
     "create_sampling_session",
     "POST",
     "/api/v1/create_sampling_session",
@@ -1021,15 +976,15 @@ CREATE_SAMPLING_SESSION: Final[Operation[CreateSamplingSessionResponse, None]] =
     media_types=("application/json",),
     body_required=True,
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.CreateSamplingSessionResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Open a sampler
 """
 
-JOIN_SAMPLING_SESSION: Final[Operation[JoinSamplingSessionResponse, None]] = Operation(
+JOIN_SAMPLING_SESSION: Final[Operation[models.JoinSamplingSessionResponse, None]] = Operation(
     "join_sampling_session",
     "POST",
     "/api/v1/join_sampling_session",
@@ -1044,15 +999,15 @@ JOIN_SAMPLING_SESSION: Final[Operation[JoinSamplingSessionResponse, None]] = Ope
     media_types=("application/json",),
     body_required=True,
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.JoinSamplingSessionResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Share an open sampler from another process
 """
 
-SAMPLE: Final[Operation[UntypedAPIFuture, SampleResponse]] = Operation(
+SAMPLE: Final[Operation[models.UntypedAPIFuture, models.SampleResponse]] = Operation(
     "sample",
     "POST",
     "/api/v1/asample",
@@ -1075,15 +1030,15 @@ SAMPLE: Final[Operation[UntypedAPIFuture, SampleResponse]] = Operation(
     result="SampleResponse",
     request_type="Sample",
     accept="application/x-protobuf",
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.UntypedAPIFuture)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Sample from a model
 """
 
-RETRIEVE_FUTURE: Final[Operation[FutureRetrieveResponse | bytes, None]] = Operation(
+RETRIEVE_FUTURE: Final[Operation[models.FutureRetrieveResponse | bytes, None]] = Operation(
     "retrieve_future",
     "POST",
     "/api/v1/retrieve_future",
@@ -1124,7 +1079,7 @@ RETRIEVE_FUTURE: Final[Operation[FutureRetrieveResponse | bytes, None]] = Operat
         ),
         Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(
             200, 200, json=_union("future_retrieve_response"), binary=("application/x-protobuf",)
         ),
@@ -1144,7 +1099,7 @@ RETRIEVE_FUTURE: Final[Operation[FutureRetrieveResponse | bytes, None]] = Operat
 """Wait for a result
 """
 
-RETRIEVE_FUTURES: Final[Operation[FuturesRetrieveResponse, None]] = Operation(
+RETRIEVE_FUTURES: Final[Operation[models.FuturesRetrieveResponse, None]] = Operation(
     "retrieve_futures",
     "POST",
     "/api/v1/retrieve_futures",
@@ -1159,9 +1114,9 @@ RETRIEVE_FUTURES: Final[Operation[FuturesRetrieveResponse, None]] = Operation(
     media_types=("application/json",),
     body_required=True,
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.FuturesRetrieveResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Wait for any result of a sampler
@@ -1182,16 +1137,16 @@ CANCEL_FUTURE: Final[Operation[None, None]] = Operation(
     media_types=("application/json",),
     body_required=True,
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(204, 204),
         Answer(200, 299),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Give up on a sample
 """
 
-SAVE_WEIGHTS: Final[Operation[UntypedAPIFuture, SaveWeightsResponse]] = Operation(
+SAVE_WEIGHTS: Final[Operation[models.UntypedAPIFuture, models.SaveWeightsResponse]] = Operation(
     "save_weights",
     "POST",
     "/api/v1/save_weights",
@@ -1208,15 +1163,15 @@ SAVE_WEIGHTS: Final[Operation[UntypedAPIFuture, SaveWeightsResponse]] = Operatio
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
     result="SaveWeightsResponse",
     request_type="SaveWeights",
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.UntypedAPIFuture)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Save training state
 """
 
-LOAD_WEIGHTS: Final[Operation[UntypedAPIFuture, LoadWeightsResponse]] = Operation(
+LOAD_WEIGHTS: Final[Operation[models.UntypedAPIFuture, models.LoadWeightsResponse]] = Operation(
     "load_weights",
     "POST",
     "/api/v1/load_weights",
@@ -1233,16 +1188,16 @@ LOAD_WEIGHTS: Final[Operation[UntypedAPIFuture, LoadWeightsResponse]] = Operatio
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
     result="LoadWeightsResponse",
     request_type="LoadWeights",
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.UntypedAPIFuture)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Load training state
 """
 
 SAVE_WEIGHTS_FOR_SAMPLER: Final[
-    Operation[UntypedAPIFuture, SaveWeightsForSamplerResponseInternal]
+    Operation[models.UntypedAPIFuture, models.SaveWeightsForSamplerResponseInternal]
 ] = Operation(
     "save_weights_for_sampler",
     "POST",
@@ -1260,42 +1215,42 @@ SAVE_WEIGHTS_FOR_SAMPLER: Final[
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
     result="SaveWeightsForSamplerResponseInternal",
     request_type="SaveWeightsForSampler",
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.UntypedAPIFuture)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Save weights to sample from
 """
 
-SAVE_WEIGHTS_EXTERNAL: Final[Operation[UntypedAPIFuture, SaveWeightsExternalResponseInternal]] = (
-    Operation(
-        "save_weights_external",
-        "POST",
-        "/api/v1/save_weights_external",
-        tag="weights",
-        lane="train",
-        retry="dedupe",
-        seconds=60.0,
-        feature="operation save_weights_external",
-        eras=("0.36.0",),
-        reply="UntypedAPIFuture",
-        request="SaveWeightsExternalRequest",
-        media_types=("application/json",),
-        body_required=True,
-        header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-        result="SaveWeightsExternalResponseInternal",
-        request_type="SaveWeightsExternal",
-        answers=lambda models: (
-            Answer(200, 200, json=Object(models.UntypedAPIFuture)),
-            *_errors(models),
-        ),
-    )
+SAVE_WEIGHTS_EXTERNAL: Final[
+    Operation[models.UntypedAPIFuture, models.SaveWeightsExternalResponseInternal]
+] = Operation(
+    "save_weights_external",
+    "POST",
+    "/api/v1/save_weights_external",
+    tag="weights",
+    lane="train",
+    retry="dedupe",
+    seconds=60.0,
+    feature="operation save_weights_external",
+    eras=("0.36.0",),
+    reply="UntypedAPIFuture",
+    request="SaveWeightsExternalRequest",
+    media_types=("application/json",),
+    body_required=True,
+    header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
+    result="SaveWeightsExternalResponseInternal",
+    request_type="SaveWeightsExternal",
+    answers=lambda: (
+        Answer(200, 200, json=Object(models.UntypedAPIFuture)),
+        *_errors(),
+    ),
 )
 """Save weights to take away
 """
 
-COPY_WEIGHTS: Final[Operation[CopyWeightsResponse, None]] = Operation(
+COPY_WEIGHTS: Final[Operation[models.CopyWeightsResponse, None]] = Operation(
     "copy_weights",
     "POST",
     "/api/v1/copy_weights",
@@ -1315,15 +1270,15 @@ COPY_WEIGHTS: Final[Operation[CopyWeightsResponse, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.CopyWeightsResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Copy a checkpoint
 """
 
-GET_WEIGHTS_INFO: Final[Operation[WeightsInfoResponse, None]] = Operation(
+GET_WEIGHTS_INFO: Final[Operation[models.WeightsInfoResponse, None]] = Operation(
     "get_weights_info",
     "POST",
     "/api/v1/weights_info",
@@ -1342,15 +1297,15 @@ GET_WEIGHTS_INFO: Final[Operation[WeightsInfoResponse, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.WeightsInfoResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Describe saved weights
 """
 
-LIST_TRAINING_RUNS: Final[Operation[TrainingRunsResponse, None]] = Operation(
+LIST_TRAINING_RUNS: Final[Operation[models.TrainingRunsResponse, None]] = Operation(
     "list_training_runs",
     "GET",
     "/api/v1/training_runs",
@@ -1371,15 +1326,15 @@ LIST_TRAINING_RUNS: Final[Operation[TrainingRunsResponse, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.TrainingRunsResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """List training runs
 """
 
-GET_TRAINING_RUN: Final[Operation[TrainingRun, None]] = Operation(
+GET_TRAINING_RUN: Final[Operation[models.TrainingRun, None]] = Operation(
     "get_training_run",
     "GET",
     "/api/v1/training_runs/{training_run_id}",
@@ -1396,15 +1351,15 @@ GET_TRAINING_RUN: Final[Operation[TrainingRun, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.TrainingRun)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Describe a training run
 """
 
-LIST_TRAINING_RUN_CHECKPOINTS: Final[Operation[CheckpointsListResponse, None]] = Operation(
+LIST_TRAINING_RUN_CHECKPOINTS: Final[Operation[models.CheckpointsListResponse, None]] = Operation(
     "list_training_run_checkpoints",
     "GET",
     "/api/v1/training_runs/{training_run_id}/checkpoints",
@@ -1420,15 +1375,15 @@ LIST_TRAINING_RUN_CHECKPOINTS: Final[Operation[CheckpointsListResponse, None]] =
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.CheckpointsListResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """List the checkpoints of a run
 """
 
-LIST_CHECKPOINTS: Final[Operation[CheckpointsListResponse, None]] = Operation(
+LIST_CHECKPOINTS: Final[Operation[models.CheckpointsListResponse, None]] = Operation(
     "list_checkpoints",
     "GET",
     "/api/v1/checkpoints",
@@ -1447,9 +1402,9 @@ LIST_CHECKPOINTS: Final[Operation[CheckpointsListResponse, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.CheckpointsListResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """List the caller's checkpoints
@@ -1482,10 +1437,10 @@ DELETE_CHECKPOINT: Final[Operation[None, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(204, 204),
         Answer(200, 299),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Delete a checkpoint
@@ -1513,9 +1468,9 @@ GET_CHECKPOINT_ARCHIVE: Final[Operation[None, None]] = Operation(
         ),
         Parameter("checkpoint_name", "checkpoint_name", TEXT, required=True),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(302, 302),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Find the archive of a checkpoint
@@ -1548,10 +1503,10 @@ PUBLISH_CHECKPOINT: Final[Operation[None, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(204, 204),
         Answer(200, 299),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Make a checkpoint public
@@ -1584,10 +1539,10 @@ UNPUBLISH_CHECKPOINT: Final[Operation[None, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(204, 204),
         Answer(200, 299),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Make a checkpoint private
@@ -1623,16 +1578,16 @@ SET_CHECKPOINT_TTL: Final[Operation[None, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(204, 204),
         Answer(200, 299),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Set or remove the expiry of a checkpoint
 """
 
-GET_EXTERNAL_WEIGHTS_URLS: Final[Operation[ExternalWeightsUrlsResponse, None]] = Operation(
+GET_EXTERNAL_WEIGHTS_URLS: Final[Operation[models.ExternalWeightsUrlsResponse, None]] = Operation(
     "get_external_weights_urls",
     "GET",
     "/api/v1/training_runs/{training_run_id}/checkpoints/{checkpoint_kind}/{checkpoint_name}/external_weights_urls",
@@ -1658,15 +1613,15 @@ GET_EXTERNAL_WEIGHTS_URLS: Final[Operation[ExternalWeightsUrlsResponse, None]] =
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.ExternalWeightsUrlsResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Find the files of an external checkpoint
 """
 
-GET_SAMPLER: Final[Operation[GetSamplerResponse, None]] = Operation(
+GET_SAMPLER: Final[Operation[models.GetSamplerResponse, None]] = Operation(
     "get_sampler",
     "GET",
     "/api/v1/samplers/{sampler_id}",
@@ -1682,15 +1637,15 @@ GET_SAMPLER: Final[Operation[GetSamplerResponse, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.GetSamplerResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Describe a sampler
 """
 
-LIST_AUDIT_LOG: Final[Operation[AuditLogResponse, None]] = Operation(
+LIST_AUDIT_LOG: Final[Operation[models.AuditLogResponse, None]] = Operation(
     "list_audit_log",
     "GET",
     "/api/v1/audit",
@@ -1714,16 +1669,16 @@ LIST_AUDIT_LOG: Final[Operation[AuditLogResponse, None]] = Operation(
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.AuditLogResponse)),
         Answer(300, 399),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Read the audit log
 """
 
-LIST_BILLING_USAGE_EVENTS: Final[Operation[BillingUsageResponse, None]] = Operation(
+LIST_BILLING_USAGE_EVENTS: Final[Operation[models.BillingUsageResponse, None]] = Operation(
     "list_billing_usage_events",
     "GET",
     "/api/v1/billing/usage/events",
@@ -1742,41 +1697,41 @@ LIST_BILLING_USAGE_EVENTS: Final[Operation[BillingUsageResponse, None]] = Operat
         Parameter("x_sdk_version", "x-sdk-version", TEXT),
         Parameter("x_sdk_method", "x-sdk-method", TEXT),
     ),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.BillingUsageResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Read usage over time
 """
 
-GET_CURRENT_CHECKPOINT_STORAGE: Final[Operation[CurrentCheckpointStorageUsageResponse, None]] = (
-    Operation(
-        "get_current_checkpoint_storage",
-        "GET",
-        "/api/v1/billing/usage/checkpoints/current",
-        tag="billing",
-        lane="rest",
-        retry="read",
-        seconds=60.0,
-        feature="billing of checkpoint storage",
-        eras=("0.36.0",),
-        reply="CurrentCheckpointStorageUsageResponse",
-        query_fields=(Parameter("project_id", "project_id", TEXT),),
-        header_fields=(
-            Parameter("x_sdk_version", "x-sdk-version", TEXT),
-            Parameter("x_sdk_method", "x-sdk-method", TEXT),
-        ),
-        answers=lambda models: (
-            Answer(200, 200, json=Object(models.CurrentCheckpointStorageUsageResponse)),
-            *_errors(models),
-        ),
-    )
+GET_CURRENT_CHECKPOINT_STORAGE: Final[
+    Operation[models.CurrentCheckpointStorageUsageResponse, None]
+] = Operation(
+    "get_current_checkpoint_storage",
+    "GET",
+    "/api/v1/billing/usage/checkpoints/current",
+    tag="billing",
+    lane="rest",
+    retry="read",
+    seconds=60.0,
+    feature="billing of checkpoint storage",
+    eras=("0.36.0",),
+    reply="CurrentCheckpointStorageUsageResponse",
+    query_fields=(Parameter("project_id", "project_id", TEXT),),
+    header_fields=(
+        Parameter("x_sdk_version", "x-sdk-version", TEXT),
+        Parameter("x_sdk_method", "x-sdk-method", TEXT),
+    ),
+    answers=lambda: (
+        Answer(200, 200, json=Object(models.CurrentCheckpointStorageUsageResponse)),
+        *_errors(),
+    ),
 )
 """Read the storage checkpoints use now
 """
 
-SEND_TELEMETRY: Final[Operation[TelemetryResponse, None]] = Operation(
+SEND_TELEMETRY: Final[Operation[models.TelemetryResponse, None]] = Operation(
     "send_telemetry",
     "POST",
     "/api/v1/telemetry",
@@ -1791,9 +1746,9 @@ SEND_TELEMETRY: Final[Operation[TelemetryResponse, None]] = Operation(
     media_types=("application/json",),
     body_required=True,
     header_fields=(Parameter("x_idempotency_key", "X-Idempotency-Key", TEXT),),
-    answers=lambda models: (
+    answers=lambda: (
         Answer(200, 200, json=Object(models.TelemetryResponse)),
-        *_errors(models),
+        *_errors(),
     ),
 )
 """Report client events

@@ -155,6 +155,7 @@ NAMES = [
     "class",
     "from_dict",
     "to_dict",
+    "models",
     "additional_properties",
     "self",
     "cls",

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     Object,
 )
-
-if TYPE_CHECKING:
-    from .api_key_org_details import ApiKeyOrgDetails
-    from .api_key_user_details import ApiKeyUserDetails
-
 
 __all__ = ["ApiKeyDetails"]
 
@@ -28,8 +24,8 @@ class ApiKeyDetails(Model):
         user_details: User who made a key. Era 0.36.0 only.
     """
 
-    org_details: ApiKeyOrgDetails | None = field(default=None)
-    user_details: ApiKeyUserDetails | None = field(default=None)
+    org_details: models.ApiKeyOrgDetails | None = field(default=None)
+    user_details: models.ApiKeyUserDetails | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

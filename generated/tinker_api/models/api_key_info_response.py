@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     INTEGER,
     TEXT,
     Object,
 )
-
-if TYPE_CHECKING:
-    from .api_key_details import ApiKeyDetails
-
 
 __all__ = ["ApiKeyInfoResponse"]
 
@@ -34,7 +31,7 @@ class ApiKeyInfoResponse(Model):
     key_id: int
     name: str
     note: str | None = field(default=None)
-    details: ApiKeyDetails
+    details: models.ApiKeyDetails
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import Factory, field, frozen
 
@@ -14,10 +14,6 @@ from ..codec import (
     TEXT,
     Table,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["AuditLogEntry"]
 

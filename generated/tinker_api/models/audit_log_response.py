@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     Array,
     Object,
 )
-
-if TYPE_CHECKING:
-    from .audit_log_entry import AuditLogEntry
-
 
 __all__ = ["AuditLogResponse"]
 
@@ -27,7 +24,7 @@ class AuditLogResponse(Model):
         entries: The events.
     """
 
-    entries: list[AuditLogEntry]
+    entries: list[models.AuditLogEntry]
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
 from ..base import Field, Model
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["AuthTokenRequest"]
 

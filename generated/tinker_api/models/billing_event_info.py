@@ -5,27 +5,21 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
+from .. import models
 from ..base import Model
 from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 
-if TYPE_CHECKING:
-    from .checkpoint_billing_event import CheckpointBillingEvent
-    from .sampling_prefill_billing_event import SamplingPrefillBillingEvent
-    from .sampling_sample_billing_event import SamplingSampleBillingEvent
-    from .storage_billing_event import StorageBillingEvent
-    from .training_billing_event import TrainingBillingEvent
-
 __all__ = ["BillingEventInfo", "parse_billing_event_info"]
 
 if TYPE_CHECKING:
     BillingEventInfo: TypeAlias = (
-        TrainingBillingEvent
-        | SamplingPrefillBillingEvent
-        | SamplingSampleBillingEvent
-        | CheckpointBillingEvent
-        | StorageBillingEvent
+        models.TrainingBillingEvent
+        | models.SamplingPrefillBillingEvent
+        | models.SamplingSampleBillingEvent
+        | models.CheckpointBillingEvent
+        | models.StorageBillingEvent
         | Unknown
     )
 _M = TypeVar("_M", bound=Model)
@@ -59,10 +53,12 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def parse_billing_event_info(raw: Any) -> BillingEventInfo: ...
+def parse_billing_event_info(raw: Any) -> models.BillingEventInfo: ...
 @overload
-def parse_billing_event_info(raw: Any, expected: type[_M]) -> BillingEventInfo | _M: ...
-def parse_billing_event_info(raw: Any, expected: type[_M] | None = None) -> BillingEventInfo | _M:
+def parse_billing_event_info(raw: Any, expected: type[_M]) -> models.BillingEventInfo | _M: ...
+def parse_billing_event_info(
+    raw: Any, expected: type[_M] | None = None
+) -> models.BillingEventInfo | _M:
     """Read a BillingEventInfo: Kind and amount of a usage. A server may leave the tag out, in which case the keys decide;
     an object that fits several members is then of no known kind. Era 0.36.0 only.
 
@@ -83,5 +79,5 @@ def parse_billing_event_info(raw: Any, expected: type[_M] | None = None) -> Bill
     if expected is not None:
         if type(raw) is not dict:
             raise ParseError(f"expected an object, found {type(raw).__name__}")
-        return cast("BillingEventInfo | _M", codec.decided(raw, expected).from_dict(raw))
-    return cast("BillingEventInfo", codec.read(raw))
+        return cast("models.BillingEventInfo | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("models.BillingEventInfo", codec.read(raw))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     MOMENT,
@@ -14,10 +15,6 @@ from ..codec import (
     TEXT,
     Choice,
 )
-
-if TYPE_CHECKING:
-    from .billing_event_info import BillingEventInfo
-
 
 __all__ = ["BillingUsageEvent"]
 
@@ -52,7 +49,7 @@ class BillingUsageEvent(Model):
     estimated_cost_usd: float | None = field(default=None)
     effective_rate_usd_per_million_tokens: float | None = field(default=None)
     effective_rate_usd_per_gigabyte_month: float | None = field(default=None)
-    event_info: BillingEventInfo
+    event_info: models.BillingEventInfo
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import Factory, field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     MOMENT,
@@ -14,11 +15,6 @@ from ..codec import (
     Object,
     Table,
 )
-
-if TYPE_CHECKING:
-    from .billing_usage_event import BillingUsageEvent
-    from .billing_usage_session import BillingUsageSession
-
 
 __all__ = ["BillingUsageResponse"]
 
@@ -33,8 +29,8 @@ class BillingUsageResponse(Model):
         cost_data_through: Up to when costs are known.
     """
 
-    data: list[BillingUsageEvent]
-    sessions: dict[str, BillingUsageSession] = field(default=Factory(dict))
+    data: list[models.BillingUsageEvent]
+    sessions: dict[str, models.BillingUsageSession] = field(default=Factory(dict))
     cost_data_through: datetime.datetime | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)

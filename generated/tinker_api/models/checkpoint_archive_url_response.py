@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
@@ -12,10 +12,6 @@ from ..codec import (
     MOMENT,
     TEXT,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["CheckpointArchiveUrlResponse"]
 

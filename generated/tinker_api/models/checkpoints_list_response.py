@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     Array,
     Object,
 )
-
-if TYPE_CHECKING:
-    from .checkpoint import Checkpoint
-    from .cursor import Cursor
-
 
 __all__ = ["CheckpointsListResponse"]
 
@@ -29,8 +25,8 @@ class CheckpointsListResponse(Model):
         cursor: Page position; absent when the list is not paged.
     """
 
-    checkpoints: list[Checkpoint]
-    cursor: Cursor | None = field(default=None)
+    checkpoints: list[models.Checkpoint]
+    cursor: models.Cursor | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

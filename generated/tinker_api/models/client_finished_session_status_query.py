@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model, one_of
 from ..codec import (
     TEXT,
     Array,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .session_finish_kind import SessionFinishKind
-
 
 __all__ = ["ClientFinishedSessionStatusQuery"]
 
@@ -30,7 +27,7 @@ class ClientFinishedSessionStatusQuery(Model):
     """
 
     type: Literal["client_finished"] = field(default="client_finished")
-    reasons: list[SessionFinishKind] | None = field(
+    reasons: list[models.SessionFinishKind] | None = field(
         default=None, validator=one_of("success", "errored", "interrupted")
     )
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)

@@ -5,23 +5,19 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
+from .. import models
 from ..base import Model
 from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 
-if TYPE_CHECKING:
-    from .client_session_finish_errored import ClientSessionFinishErrored
-    from .client_session_finish_interrupted import ClientSessionFinishInterrupted
-    from .client_session_finish_success import ClientSessionFinishSuccess
-
 __all__ = ["ClientSessionFinishReason", "parse_client_session_finish_reason"]
 
 if TYPE_CHECKING:
     ClientSessionFinishReason: TypeAlias = (
-        ClientSessionFinishSuccess
-        | ClientSessionFinishErrored
-        | ClientSessionFinishInterrupted
+        models.ClientSessionFinishSuccess
+        | models.ClientSessionFinishErrored
+        | models.ClientSessionFinishInterrupted
         | Unknown
     )
 _M = TypeVar("_M", bound=Model)
@@ -51,14 +47,14 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def parse_client_session_finish_reason(raw: Any) -> ClientSessionFinishReason: ...
+def parse_client_session_finish_reason(raw: Any) -> models.ClientSessionFinishReason: ...
 @overload
 def parse_client_session_finish_reason(
     raw: Any, expected: type[_M]
-) -> ClientSessionFinishReason | _M: ...
+) -> models.ClientSessionFinishReason | _M: ...
 def parse_client_session_finish_reason(
     raw: Any, expected: type[_M] | None = None
-) -> ClientSessionFinishReason | _M:
+) -> models.ClientSessionFinishReason | _M:
     """Read a ClientSessionFinishReason: How the client says its work ended. Nothing but the tag tells the members apart. Era 0.36.0
     only.
 
@@ -79,5 +75,7 @@ def parse_client_session_finish_reason(
     if expected is not None:
         if type(raw) is not dict:
             raise ParseError(f"expected an object, found {type(raw).__name__}")
-        return cast("ClientSessionFinishReason | _M", codec.decided(raw, expected).from_dict(raw))
-    return cast("ClientSessionFinishReason", codec.read(raw))
+        return cast(
+            "models.ClientSessionFinishReason | _M", codec.decided(raw, expected).from_dict(raw)
+        )
+    return cast("models.ClientSessionFinishReason", codec.read(raw))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     TEXT,
     Choice,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .client_session_finish_reason import ClientSessionFinishReason
-
 
 __all__ = ["ClientSessionFinished"]
 
@@ -32,7 +29,7 @@ class ClientSessionFinished(Model):
     """
 
     type: Literal["client_finished"] = field(default="client_finished")
-    reason: ClientSessionFinishReason
+    reason: models.ClientSessionFinishReason
     detail: str | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     INTEGER,
@@ -14,11 +15,6 @@ from ..codec import (
     Object,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .custom_loss_graph import CustomLossGraph
-    from .custom_loss_input import CustomLossInput
-
 
 __all__ = ["CreateCustomLossRequest"]
 
@@ -40,8 +36,8 @@ class CreateCustomLossRequest(Model):
     session_id: str
     custom_loss_seq_id: int
     name: str
-    inputs: list[CustomLossInput]
-    graph: CustomLossGraph
+    inputs: list[models.CustomLossInput]
+    graph: models.CustomLossGraph
     type: Literal["create_custom_loss"] = field(default="create_custom_loss")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import Factory, field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     ANYTHING,
@@ -16,11 +17,6 @@ from ..codec import (
     Table,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .lora_config import LoraConfig
-    from .optimizer_config import OptimizerConfig
-
 
 __all__ = ["CreateModelRequest"]
 
@@ -44,8 +40,8 @@ class CreateModelRequest(Model):
     model_seq_id: int
     base_model: str
     user_metadata: dict[str, Any] | None = field(default=None)
-    lora_config: LoraConfig | None = field(default=None)
-    optimizer_config: OptimizerConfig = field(
+    lora_config: models.LoraConfig | None = field(default=None)
+    optimizer_config: models.OptimizerConfig = field(
         default=Factory(lambda self: self._absent("optimizer_config"), takes_self=True)
     )
     type: Literal["create_model"] = field(default="create_model")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     NUMBER,
     Array,
     Object,
 )
-
-if TYPE_CHECKING:
-    from .current_checkpoint_storage_usage_item import CurrentCheckpointStorageUsageItem
-
 
 __all__ = ["CurrentCheckpointStorageUsageResponse"]
 
@@ -30,7 +27,7 @@ class CurrentCheckpointStorageUsageResponse(Model):
     """
 
     effective_rate_usd_per_gigabyte_month: float | None = field(default=None)
-    data: list[CurrentCheckpointStorageUsageItem]
+    data: list[models.CurrentCheckpointStorageUsageItem]
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

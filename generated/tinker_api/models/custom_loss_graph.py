@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     Array,
     Object,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .custom_loss_node import CustomLossNode
-
 
 __all__ = ["CustomLossGraph"]
 
@@ -30,7 +27,7 @@ class CustomLossGraph(Model):
     """
 
     format: Literal[1] = field(default=1)
-    nodes: list[CustomLossNode]
+    nodes: list[models.CustomLossNode]
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model, one_of
 from ..codec import (
     INTEGER,
     TEXT,
 )
-
-if TYPE_CHECKING:
-    from .custom_loss_input_rank import CustomLossInputRank
-
 
 __all__ = ["CustomLossInput"]
 
@@ -29,7 +26,7 @@ class CustomLossInput(Model):
     """
 
     name: str
-    rank: CustomLossInputRank = field(validator=one_of(0, 1, 2))
+    rank: models.CustomLossInputRank = field(validator=one_of(0, 1, 2))
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

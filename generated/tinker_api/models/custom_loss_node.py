@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import Factory, field, frozen
 
+from .. import models
 from ..base import Field, Model, one_of
 from ..codec import (
     ANYTHING,
@@ -13,10 +14,6 @@ from ..codec import (
     Array,
     Table,
 )
-
-if TYPE_CHECKING:
-    from .custom_loss_node_op import CustomLossNodeOp
-
 
 __all__ = ["CustomLossNode"]
 
@@ -33,7 +30,7 @@ class CustomLossNode(Model):
         kwargs: Labels or facts of any JSON kind, by name. A null value inside is kept.
     """
 
-    op: CustomLossNodeOp = field(
+    op: models.CustomLossNodeOp = field(
         validator=one_of(
             "placeholder", "get_attr", "call_function", "call_method", "call_module", "output"
         )

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import Factory, field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     Array,
     Object,
     Table,
 )
-
-if TYPE_CHECKING:
-    from .model_input import ModelInput
-    from .provenance_span import ProvenanceSpan
-    from .tensor_data import TensorData
-
 
 __all__ = ["Datum"]
 
@@ -35,10 +30,10 @@ class Datum(Model):
             model_input_spans. Only the protobuf body carries it. Era 0.36.0 only.
     """
 
-    model_input: ModelInput
-    loss_fn_inputs: dict[str, TensorData] = field(default=Factory(dict))
-    model_input_spans: list[ProvenanceSpan] | None = field(default=None)
-    loss_fn_input_spans: list[ProvenanceSpan] | None = field(default=None)
+    model_input: models.ModelInput
+    loss_fn_inputs: dict[str, models.TensorData] = field(default=Factory(dict))
+    model_input_spans: list[models.ProvenanceSpan] | None = field(default=None)
+    loss_fn_input_spans: list[models.ProvenanceSpan] | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

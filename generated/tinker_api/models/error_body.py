@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     ANYTHING,
@@ -15,10 +16,6 @@ from ..codec import (
     Object,
     Table,
 )
-
-if TYPE_CHECKING:
-    from .validation_error_item import ValidationErrorItem
-
 
 __all__ = ["ErrorBody"]
 
@@ -34,7 +31,7 @@ class ErrorBody(Model):
         category: Whose fault it was.
     """
 
-    detail: str | list[ValidationErrorItem] | dict[str, Any] | None = field(default=None)
+    detail: str | list[models.ValidationErrorItem] | dict[str, Any] | None = field(default=None)
     error: str | None = field(default=None)
     category: str | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)

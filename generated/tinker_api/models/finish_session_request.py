@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     TEXT,
     Choice,
 )
-
-if TYPE_CHECKING:
-    from .client_session_finish_reason import ClientSessionFinishReason
-
 
 __all__ = ["FinishSessionRequest"]
 
@@ -29,7 +26,7 @@ class FinishSessionRequest(Model):
         detail: Explanation for people; sent as null when there is none.
     """
 
-    reason: ClientSessionFinishReason
+    reason: models.ClientSessionFinishReason
     detail: str | None
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model, one_of
 from ..codec import (
     NUMBER,
@@ -15,11 +16,6 @@ from ..codec import (
     Object,
     Table,
 )
-
-if TYPE_CHECKING:
-    from .datum import Datum
-    from .loss_fn_type import LossFnType
-
 
 __all__ = ["ForwardBackwardInput"]
 
@@ -35,8 +31,8 @@ class ForwardBackwardInput(Model):
         loss_fn_config: Settings of the loss. Numbers in both eras; text values in era 0.36.0 only.
     """
 
-    data: list[Datum]
-    loss_fn: LossFnType = field(
+    data: list[models.Datum]
+    loss_fn: models.LossFnType = field(
         validator=one_of(
             "cross_entropy",
             "importance_sampling",

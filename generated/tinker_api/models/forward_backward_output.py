@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import Factory, field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     NUMBER,
@@ -14,10 +15,6 @@ from ..codec import (
     Object,
     Table,
 )
-
-if TYPE_CHECKING:
-    from .tensor_data import TensorData
-
 
 __all__ = ["ForwardBackwardOutput"]
 
@@ -34,7 +31,7 @@ class ForwardBackwardOutput(Model):
     """
 
     loss_fn_output_type: str
-    loss_fn_outputs: list[dict[str, TensorData]]
+    loss_fn_outputs: list[dict[str, models.TensorData]]
     metrics: dict[str, float] = field(default=Factory(dict))
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     INTEGER,
     TEXT,
     Object,
 )
-
-if TYPE_CHECKING:
-    from .forward_backward_input import ForwardBackwardInput
-
 
 __all__ = ["ForwardBackwardRequest"]
 
@@ -32,7 +29,7 @@ class ForwardBackwardRequest(Model):
             from 1. A repeat with the same number is the same request.
     """
 
-    forward_backward_input: ForwardBackwardInput
+    forward_backward_input: models.ForwardBackwardInput
     model_id: str
     seq_id: int | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)

@@ -5,19 +5,16 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
+from .. import models
 from ..base import Model
 from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 
-if TYPE_CHECKING:
-    from .future_failed import FutureFailed
-    from .future_finished import FutureFinished
-
 __all__ = ["FutureCompletion", "parse_future_completion"]
 
 if TYPE_CHECKING:
-    FutureCompletion: TypeAlias = FutureFinished | FutureFailed | Unknown
+    FutureCompletion: TypeAlias = models.FutureFinished | models.FutureFailed | Unknown
 _M = TypeVar("_M", bound=Model)
 
 
@@ -43,10 +40,12 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def parse_future_completion(raw: Any) -> FutureCompletion: ...
+def parse_future_completion(raw: Any) -> models.FutureCompletion: ...
 @overload
-def parse_future_completion(raw: Any, expected: type[_M]) -> FutureCompletion | _M: ...
-def parse_future_completion(raw: Any, expected: type[_M] | None = None) -> FutureCompletion | _M:
+def parse_future_completion(raw: Any, expected: type[_M]) -> models.FutureCompletion | _M: ...
+def parse_future_completion(
+    raw: Any, expected: type[_M] | None = None
+) -> models.FutureCompletion | _M:
     """Read a FutureCompletion: A request that has ended, well or badly. Era 0.36.0 only.
 
     Args:
@@ -66,5 +65,5 @@ def parse_future_completion(raw: Any, expected: type[_M] | None = None) -> Futur
     if expected is not None:
         if type(raw) is not dict:
             raise ParseError(f"expected an object, found {type(raw).__name__}")
-        return cast("FutureCompletion | _M", codec.decided(raw, expected).from_dict(raw))
-    return cast("FutureCompletion", codec.read(raw))
+        return cast("models.FutureCompletion | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("models.FutureCompletion", codec.read(raw))

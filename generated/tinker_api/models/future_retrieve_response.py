@@ -5,43 +5,29 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
+from .. import models
 from ..base import Model
 from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 
-if TYPE_CHECKING:
-    from .create_custom_loss_response import CreateCustomLossResponse
-    from .create_model_response import CreateModelResponse
-    from .forward_backward_output import ForwardBackwardOutput
-    from .future_metadata_only import FutureMetadataOnly
-    from .load_weights_response import LoadWeightsResponse
-    from .optim_step_response import OptimStepResponse
-    from .request_failed_response import RequestFailedResponse
-    from .sample_response import SampleResponse
-    from .save_weights_external_response_internal import SaveWeightsExternalResponseInternal
-    from .save_weights_for_sampler_response_internal import SaveWeightsForSamplerResponseInternal
-    from .save_weights_response import SaveWeightsResponse
-    from .try_again_response import TryAgainResponse
-    from .unload_model_response import UnloadModelResponse
-
 __all__ = ["FutureRetrieveResponse", "member_of", "parse_future_retrieve_response"]
 
 if TYPE_CHECKING:
     FutureRetrieveResponse: TypeAlias = (
-        TryAgainResponse
-        | CreateModelResponse
-        | UnloadModelResponse
-        | SampleResponse
-        | SaveWeightsResponse
-        | LoadWeightsResponse
-        | SaveWeightsForSamplerResponseInternal
-        | SaveWeightsExternalResponseInternal
-        | CreateCustomLossResponse
-        | FutureMetadataOnly
-        | RequestFailedResponse
-        | ForwardBackwardOutput
-        | OptimStepResponse
+        models.TryAgainResponse
+        | models.CreateModelResponse
+        | models.UnloadModelResponse
+        | models.SampleResponse
+        | models.SaveWeightsResponse
+        | models.LoadWeightsResponse
+        | models.SaveWeightsForSamplerResponseInternal
+        | models.SaveWeightsExternalResponseInternal
+        | models.CreateCustomLossResponse
+        | models.FutureMetadataOnly
+        | models.RequestFailedResponse
+        | models.ForwardBackwardOutput
+        | models.OptimStepResponse
         | Unknown
     )
 _M = TypeVar("_M", bound=Model)
@@ -113,12 +99,14 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def parse_future_retrieve_response(raw: Any) -> FutureRetrieveResponse: ...
+def parse_future_retrieve_response(raw: Any) -> models.FutureRetrieveResponse: ...
 @overload
-def parse_future_retrieve_response(raw: Any, expected: type[_M]) -> FutureRetrieveResponse | _M: ...
+def parse_future_retrieve_response(
+    raw: Any, expected: type[_M]
+) -> models.FutureRetrieveResponse | _M: ...
 def parse_future_retrieve_response(
     raw: Any, expected: type[_M] | None = None
-) -> FutureRetrieveResponse | _M:
+) -> models.FutureRetrieveResponse | _M:
     """Read a FutureRetrieveResponse: What polling a future can bring. Tags of results may be missing and results overlap, so a
     reader decides in the order given by x-decision-order and then takes the result type of the
     operation it asked for.
@@ -140,8 +128,10 @@ def parse_future_retrieve_response(
     if expected is not None:
         if type(raw) is not dict:
             raise ParseError(f"expected an object, found {type(raw).__name__}")
-        return cast("FutureRetrieveResponse | _M", codec.decided(raw, expected).from_dict(raw))
-    return cast("FutureRetrieveResponse", codec.read(raw))
+        return cast(
+            "models.FutureRetrieveResponse | _M", codec.decided(raw, expected).from_dict(raw)
+        )
+    return cast("models.FutureRetrieveResponse", codec.read(raw))
 
 
 @cache

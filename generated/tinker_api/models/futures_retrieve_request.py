@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import Factory, field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     INTEGER,
@@ -14,10 +15,6 @@ from ..codec import (
     Array,
     Object,
 )
-
-if TYPE_CHECKING:
-    from .sampling_session_futures_target import SamplingSessionFuturesTarget
-
 
 __all__ = ["FuturesRetrieveRequest"]
 
@@ -33,7 +30,7 @@ class FuturesRetrieveRequest(Model):
         retrieved_request_ids: Requests whose results the client has fetched since the last call.
     """
 
-    target: SamplingSessionFuturesTarget
+    target: models.SamplingSessionFuturesTarget
     prev_cursor: int = field(default=0)
     timeout: float | None = field(default=None)
     retrieved_request_ids: list[str] = field(default=Factory(list))

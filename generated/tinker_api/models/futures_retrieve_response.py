@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     INTEGER,
     Array,
     Choice,
 )
-
-if TYPE_CHECKING:
-    from .future_completion import FutureCompletion
-
 
 __all__ = ["FuturesRetrieveResponse"]
 
@@ -29,7 +26,7 @@ class FuturesRetrieveResponse(Model):
         cursor: Where to continue.
     """
 
-    completions: list[FutureCompletion]
+    completions: list[models.FutureCompletion]
     cursor: int
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import Factory, field, frozen
 
+from .. import models
 from ..base import Field, Model, one_of
 from ..codec import (
     ANYTHING,
@@ -16,10 +17,6 @@ from ..codec import (
     Table,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .severity import Severity
-
 
 __all__ = ["GenericEvent"]
 
@@ -42,7 +39,9 @@ class GenericEvent(Model):
     event_id: str
     event_name: str
     event_session_index: int
-    severity: Severity = field(validator=one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
+    severity: models.Severity = field(
+        validator=one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+    )
     timestamp: datetime.datetime
     event_data: dict[str, Any] = field(default=Factory(dict))
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)

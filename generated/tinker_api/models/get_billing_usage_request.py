@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
@@ -11,10 +11,6 @@ from ..base import Field, Model
 from ..codec import (
     MOMENT,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["GetBillingUsageRequest"]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import Factory, field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     BOOLEAN,
@@ -15,11 +16,6 @@ from ..codec import (
     Object,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .model_data import ModelData
-    from .optimizer_config import OptimizerConfig
-
 
 __all__ = ["GetInfoResponse"]
 
@@ -40,9 +36,9 @@ class GetInfoResponse(Model):
     """
 
     type: Literal["get_info"] | None = field(default=None)
-    model_data: ModelData
+    model_data: models.ModelData
     model_id: str
-    optimizer_config: OptimizerConfig = field(
+    optimizer_config: models.OptimizerConfig = field(
         default=Factory(lambda self: self._absent("optimizer_config"), takes_self=True)
     )
     is_lora: bool | None = field(default=None)

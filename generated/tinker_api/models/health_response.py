@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
@@ -10,10 +10,6 @@ from ..base import Field, Model
 from ..codec import (
     TEXT,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["HealthResponse"]
 

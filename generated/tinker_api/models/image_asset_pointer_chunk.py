@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model, one_of
 from ..codec import (
     INTEGER,
     TEXT,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .image_format import ImageFormat
-
 
 __all__ = ["ImageAssetPointerChunk"]
 
@@ -34,7 +31,7 @@ class ImageAssetPointerChunk(Model):
         width: Width in pixels. Era 0.4.1 only, and required there.
     """
 
-    format: ImageFormat = field(validator=one_of("png", "jpeg"))
+    format: models.ImageFormat = field(validator=one_of("png", "jpeg"))
     location: str
     expected_tokens: int | None = field(default=None)
     type: Literal["image_asset_pointer"] = field(default="image_asset_pointer")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model, one_of
 from ..codec import (
     INTEGER,
     TEXT,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .image_format import ImageFormat
-
 
 __all__ = ["ImageChunk"]
 
@@ -35,7 +32,7 @@ class ImageChunk(Model):
     """
 
     data: str
-    format: ImageFormat = field(validator=one_of("png", "jpeg"))
+    format: models.ImageFormat = field(validator=one_of("png", "jpeg"))
     expected_tokens: int | None = field(default=None)
     type: Literal["image"] = field(default="image")
     height: int | None = field(default=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
@@ -11,10 +11,6 @@ from ..codec import (
     TEXT,
     Array,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["ListSessionsResponse"]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     ANYTHING,
@@ -16,10 +17,6 @@ from ..codec import (
     Table,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .optimizer_config import OptimizerConfig
-
 
 __all__ = ["LoadWeightsRequest"]
 
@@ -53,7 +50,7 @@ class LoadWeightsRequest(Model):
     user_metadata: dict[str, Any] | None = field(default=None)
     path: str
     optimizer: bool | None = field(default=None)
-    optimizer_config: OptimizerConfig | None = field(default=None)
+    optimizer_config: models.OptimizerConfig | None = field(default=None)
     weights_access_token: str | None = field(default=None, repr=False)
     type: Literal["load_weights"] = field(default="load_weights")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     Array,
     Choice,
 )
-
-if TYPE_CHECKING:
-    from .model_input_chunk import ModelInputChunk
-
 
 __all__ = ["ModelInput"]
 
@@ -27,7 +24,7 @@ class ModelInput(Model):
         chunks: The pieces. The audio piece exists in era 0.36.0 only.
     """
 
-    chunks: list[ModelInputChunk]
+    chunks: list[models.ModelInputChunk]
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
+from .. import models
 from ..base import Model
 from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 
-if TYPE_CHECKING:
-    from .dmel_chunk import DmelChunk
-    from .encoded_text_chunk import EncodedTextChunk
-    from .image_asset_pointer_chunk import ImageAssetPointerChunk
-    from .image_chunk import ImageChunk
-
 __all__ = ["ModelInputChunk", "parse_model_input_chunk"]
 
 if TYPE_CHECKING:
     ModelInputChunk: TypeAlias = (
-        EncodedTextChunk | ImageChunk | ImageAssetPointerChunk | DmelChunk | Unknown
+        models.EncodedTextChunk
+        | models.ImageChunk
+        | models.ImageAssetPointerChunk
+        | models.DmelChunk
+        | Unknown
     )
 _M = TypeVar("_M", bound=Model)
 
@@ -51,10 +50,12 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def parse_model_input_chunk(raw: Any) -> ModelInputChunk: ...
+def parse_model_input_chunk(raw: Any) -> models.ModelInputChunk: ...
 @overload
-def parse_model_input_chunk(raw: Any, expected: type[_M]) -> ModelInputChunk | _M: ...
-def parse_model_input_chunk(raw: Any, expected: type[_M] | None = None) -> ModelInputChunk | _M:
+def parse_model_input_chunk(raw: Any, expected: type[_M]) -> models.ModelInputChunk | _M: ...
+def parse_model_input_chunk(
+    raw: Any, expected: type[_M] | None = None
+) -> models.ModelInputChunk | _M:
     """Read a ModelInputChunk: One piece of a model input. Era 0.36.0 always sends the tag; era 0.4.1 leaves it out, and
     the piece is then known by its keys: tokens as an array, data, or location.
 
@@ -75,5 +76,5 @@ def parse_model_input_chunk(raw: Any, expected: type[_M] | None = None) -> Model
     if expected is not None:
         if type(raw) is not dict:
             raise ParseError(f"expected an object, found {type(raw).__name__}")
-        return cast("ModelInputChunk | _M", codec.decided(raw, expected).from_dict(raw))
-    return cast("ModelInputChunk", codec.read(raw))
+        return cast("models.ModelInputChunk | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("models.ModelInputChunk", codec.read(raw))

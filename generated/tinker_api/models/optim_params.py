@@ -5,20 +5,18 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
+from .. import models
 from ..base import Model
 from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 
-if TYPE_CHECKING:
-    from .adam_params import AdamParams
-    from .dimuon_params import DimuonParams
-    from .optim_params_base import OptimParamsBase
-
 __all__ = ["OptimParams", "parse_optim_params"]
 
 if TYPE_CHECKING:
-    OptimParams: TypeAlias = DimuonParams | AdamParams | OptimParamsBase | Unknown
+    OptimParams: TypeAlias = (
+        models.DimuonParams | models.AdamParams | models.OptimParamsBase | Unknown
+    )
 _M = TypeVar("_M", bound=Model)
 
 
@@ -46,10 +44,10 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def parse_optim_params(raw: Any) -> OptimParams: ...
+def parse_optim_params(raw: Any) -> models.OptimParams: ...
 @overload
-def parse_optim_params(raw: Any, expected: type[_M]) -> OptimParams | _M: ...
-def parse_optim_params(raw: Any, expected: type[_M] | None = None) -> OptimParams | _M:
+def parse_optim_params(raw: Any, expected: type[_M]) -> models.OptimParams | _M: ...
+def parse_optim_params(raw: Any, expected: type[_M] | None = None) -> models.OptimParams | _M:
     """Read a OptimParams: Step settings of an optimizer. Settings of AdamW have no tag; a tag not listed belongs to a
     family this document does not know. Era 0.36.0 only.
 
@@ -70,5 +68,5 @@ def parse_optim_params(raw: Any, expected: type[_M] | None = None) -> OptimParam
     if expected is not None:
         if type(raw) is not dict:
             raise ParseError(f"expected an object, found {type(raw).__name__}")
-        return cast("OptimParams | _M", codec.decided(raw, expected).from_dict(raw))
-    return cast("OptimParams", codec.read(raw))
+        return cast("models.OptimParams | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("models.OptimParams", codec.read(raw))

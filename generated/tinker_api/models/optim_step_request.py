@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     INTEGER,
@@ -14,11 +15,6 @@ from ..codec import (
     Object,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .adam_params import AdamParams
-    from .optim_params import OptimParams
-
 
 __all__ = ["OptimStepRequest"]
 
@@ -41,8 +37,8 @@ class OptimStepRequest(Model):
 
     model_id: str
     seq_id: int | None = field(default=None)
-    adam_params: AdamParams | None = field(default=None)
-    optimizer_params: OptimParams | None = field(default=None)
+    adam_params: models.AdamParams | None = field(default=None)
+    optimizer_params: models.OptimParams | None = field(default=None)
     type: Literal["optim_step"] = field(default="optim_step")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)

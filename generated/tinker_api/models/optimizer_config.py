@@ -5,21 +5,20 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
+from .. import models
 from ..base import Model
 from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 
-if TYPE_CHECKING:
-    from .adam_optimizer_config import AdamOptimizerConfig
-    from .dimuon_optimizer_config import DimuonOptimizerConfig
-    from .optimizer_config_base import OptimizerConfigBase
-
 __all__ = ["OptimizerConfig", "parse_optimizer_config"]
 
 if TYPE_CHECKING:
     OptimizerConfig: TypeAlias = (
-        AdamOptimizerConfig | DimuonOptimizerConfig | OptimizerConfigBase | Unknown
+        models.AdamOptimizerConfig
+        | models.DimuonOptimizerConfig
+        | models.OptimizerConfigBase
+        | Unknown
     )
 _M = TypeVar("_M", bound=Model)
 
@@ -48,10 +47,12 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def parse_optimizer_config(raw: Any) -> OptimizerConfig: ...
+def parse_optimizer_config(raw: Any) -> models.OptimizerConfig: ...
 @overload
-def parse_optimizer_config(raw: Any, expected: type[_M]) -> OptimizerConfig | _M: ...
-def parse_optimizer_config(raw: Any, expected: type[_M] | None = None) -> OptimizerConfig | _M:
+def parse_optimizer_config(raw: Any, expected: type[_M]) -> models.OptimizerConfig | _M: ...
+def parse_optimizer_config(
+    raw: Any, expected: type[_M] | None = None
+) -> models.OptimizerConfig | _M:
     """Read a OptimizerConfig: Family of optimizer. An object without a tag means adamw; a tag not listed belongs to a
     family this document does not know. Era 0.36.0 only.
 
@@ -72,5 +73,5 @@ def parse_optimizer_config(raw: Any, expected: type[_M] | None = None) -> Optimi
     if expected is not None:
         if type(raw) is not dict:
             raise ParseError(f"expected an object, found {type(raw).__name__}")
-        return cast("OptimizerConfig | _M", codec.decided(raw, expected).from_dict(raw))
-    return cast("OptimizerConfig", codec.read(raw))
+        return cast("models.OptimizerConfig | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("models.OptimizerConfig", codec.read(raw))

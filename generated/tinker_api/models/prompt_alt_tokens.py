@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     Object,
 )
-
-if TYPE_CHECKING:
-    from .tensor_data import TensorData
-
 
 __all__ = ["PromptAltTokens"]
 
@@ -30,8 +27,8 @@ class PromptAltTokens(Model):
             sampling requests only and protobuf for all other tensors.
     """
 
-    tokens: TensorData
-    logprobs: TensorData
+    tokens: models.TensorData
+    logprobs: models.TensorData
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

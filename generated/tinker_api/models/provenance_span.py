@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     Object,
 )
-
-if TYPE_CHECKING:
-    from .prompt_provenance_span import PromptProvenanceSpan
-    from .sampled_provenance_span import SampledProvenanceSpan
-
 
 __all__ = ["ProvenanceSpan"]
 
@@ -31,8 +27,8 @@ class ProvenanceSpan(Model):
             body carries it; this is its JSON mapping. Era 0.36.0 only.
     """
 
-    prompt_tokens: PromptProvenanceSpan | None = field(default=None)
-    sampled_tokens: SampledProvenanceSpan | None = field(default=None)
+    prompt_tokens: models.PromptProvenanceSpan | None = field(default=None)
+    sampled_tokens: models.SampledProvenanceSpan | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     BOOLEAN,
@@ -14,12 +15,6 @@ from ..codec import (
     Object,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .model_input import ModelInput
-    from .sampling_params import SamplingParams
-    from .tensor_data import TensorData
-
 
 __all__ = ["SampleRequest"]
 
@@ -51,8 +46,8 @@ class SampleRequest(Model):
     """
 
     num_samples: int = field(default=1)
-    prompt: ModelInput
-    sampling_params: SamplingParams
+    prompt: models.ModelInput
+    sampling_params: models.SamplingParams
     base_model: str | None = field(default=None)
     model_path: str | None = field(default=None)
     sampling_session_id: str | None = field(default=None)
@@ -60,7 +55,7 @@ class SampleRequest(Model):
     prompt_logprobs: bool | None = field(default=None)
     topk_prompt_logprobs: int = field(default=0)
     topk_sample_logprobs: int = field(default=0)
-    target_prompt_logprobs: TensorData | None = field(default=None)
+    target_prompt_logprobs: models.TensorData | None = field(default=None)
     prompt_alt_tokens_k: int = field(default=0)
     prompt_logprobs_last_n: int | None = field(default=None)
     record_stability_info: bool | None = field(default=None)

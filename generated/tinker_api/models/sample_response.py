@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     INTEGER,
@@ -15,12 +16,6 @@ from ..codec import (
     Object,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .prompt_alt_tokens import PromptAltTokens
-    from .sampled_sequence import SampledSequence
-    from .tensor_data import TensorData
-
 
 __all__ = ["SampleResponse"]
 
@@ -41,12 +36,12 @@ class SampleResponse(Model):
         type: Tag of this type. Era 0.4.1 only.
     """
 
-    sequences: list[SampledSequence]
+    sequences: list[models.SampledSequence]
     prompt_logprobs: list[float | None] | None = field(default=None)
     topk_prompt_logprobs: list[list[list[float]] | None] | None = field(default=None)
-    target_prompt_logprobs: TensorData | None = field(default=None)
+    target_prompt_logprobs: models.TensorData | None = field(default=None)
     prompt_cache_hit_tokens: int = field(default=0)
-    prompt_alt_tokens: PromptAltTokens | None = field(default=None)
+    prompt_alt_tokens: models.PromptAltTokens | None = field(default=None)
     type: Literal["sample"] = field(default="sample")
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
@@ -13,10 +13,6 @@ from ..codec import (
     Table,
     Tag,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["SaveWeightsForSamplerRequest"]
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
+from .. import models
 from ..base import Model
 from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 
-if TYPE_CHECKING:
-    from .accessible_search_owner import AccessibleSearchOwner
-    from .own_search_owner import OwnSearchOwner
-    from .user_search_owner import UserSearchOwner
-
 __all__ = ["SearchOwner", "parse_search_owner"]
 
 if TYPE_CHECKING:
-    SearchOwner: TypeAlias = OwnSearchOwner | AccessibleSearchOwner | UserSearchOwner | Unknown
+    SearchOwner: TypeAlias = (
+        models.OwnSearchOwner | models.AccessibleSearchOwner | models.UserSearchOwner | Unknown
+    )
 _M = TypeVar("_M", bound=Model)
 
 
@@ -46,10 +44,10 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def parse_search_owner(raw: Any) -> SearchOwner: ...
+def parse_search_owner(raw: Any) -> models.SearchOwner: ...
 @overload
-def parse_search_owner(raw: Any, expected: type[_M]) -> SearchOwner | _M: ...
-def parse_search_owner(raw: Any, expected: type[_M] | None = None) -> SearchOwner | _M:
+def parse_search_owner(raw: Any, expected: type[_M]) -> models.SearchOwner | _M: ...
+def parse_search_owner(raw: Any, expected: type[_M] | None = None) -> models.SearchOwner | _M:
     """Read a SearchOwner: Whose sessions to search. Era 0.36.0 only.
 
     Args:
@@ -69,5 +67,5 @@ def parse_search_owner(raw: Any, expected: type[_M] | None = None) -> SearchOwne
     if expected is not None:
         if type(raw) is not dict:
             raise ParseError(f"expected an object, found {type(raw).__name__}")
-        return cast("SearchOwner | _M", codec.decided(raw, expected).from_dict(raw))
-    return cast("SearchOwner", codec.read(raw))
+        return cast("models.SearchOwner | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("models.SearchOwner", codec.read(raw))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     TEXT,
     Choice,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .session_failed_reason import SessionFailedReason
-
 
 __all__ = ["SessionFailed"]
 
@@ -33,7 +30,7 @@ class SessionFailed(Model):
 
     type: Literal["failed"] = field(default="failed")
     category: str
-    reason: SessionFailedReason
+    reason: models.SessionFailedReason
     message: str
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)

@@ -5,23 +5,19 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
+from .. import models
 from ..base import Model
 from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 
-if TYPE_CHECKING:
-    from .session_failed_request_reason import SessionFailedRequestReason
-    from .session_failed_sampling_session_reason import SessionFailedSamplingSessionReason
-    from .session_failed_training_run_reason import SessionFailedTrainingRunReason
-
 __all__ = ["SessionFailedReason", "parse_session_failed_reason"]
 
 if TYPE_CHECKING:
     SessionFailedReason: TypeAlias = (
-        SessionFailedRequestReason
-        | SessionFailedTrainingRunReason
-        | SessionFailedSamplingSessionReason
+        models.SessionFailedRequestReason
+        | models.SessionFailedTrainingRunReason
+        | models.SessionFailedSamplingSessionReason
         | Unknown
     )
 _M = TypeVar("_M", bound=Model)
@@ -51,12 +47,14 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def parse_session_failed_reason(raw: Any) -> SessionFailedReason: ...
+def parse_session_failed_reason(raw: Any) -> models.SessionFailedReason: ...
 @overload
-def parse_session_failed_reason(raw: Any, expected: type[_M]) -> SessionFailedReason | _M: ...
+def parse_session_failed_reason(
+    raw: Any, expected: type[_M]
+) -> models.SessionFailedReason | _M: ...
 def parse_session_failed_reason(
     raw: Any, expected: type[_M] | None = None
-) -> SessionFailedReason | _M:
+) -> models.SessionFailedReason | _M:
     """Read a SessionFailedReason: What made a session fail. Era 0.36.0 only.
 
     Args:
@@ -76,5 +74,5 @@ def parse_session_failed_reason(
     if expected is not None:
         if type(raw) is not dict:
             raise ParseError(f"expected an object, found {type(raw).__name__}")
-        return cast("SessionFailedReason | _M", codec.decided(raw, expected).from_dict(raw))
-    return cast("SessionFailedReason", codec.read(raw))
+        return cast("models.SessionFailedReason | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("models.SessionFailedReason", codec.read(raw))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import Factory, field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     INTEGER,
@@ -15,12 +16,6 @@ from ..codec import (
     Object,
     Table,
 )
-
-if TYPE_CHECKING:
-    from .search_owner import SearchOwner
-    from .session_search_cursor import SessionSearchCursor
-    from .session_status_query import SessionStatusQuery
-
 
 __all__ = ["SessionSearchRequest"]
 
@@ -44,10 +39,12 @@ class SessionSearchRequest(Model):
     project_ids: list[str] | None = field(default=None)
     user_metadata: dict[str, str] = field(default=Factory(dict))
     display_name: str | None = field(default=None)
-    owner: SearchOwner = field(default=Factory(lambda self: self._absent("owner"), takes_self=True))
-    statuses: list[SessionStatusQuery] | None = field(default=None)
+    owner: models.SearchOwner = field(
+        default=Factory(lambda self: self._absent("owner"), takes_self=True)
+    )
+    statuses: list[models.SessionStatusQuery] | None = field(default=None)
     limit: int = field(default=50)
-    cursor: SessionSearchCursor | None = field(default=None)
+    cursor: models.SessionSearchCursor | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     Array,
     Object,
 )
-
-if TYPE_CHECKING:
-    from .session_search_cursor import SessionSearchCursor
-    from .session_summary import SessionSummary
-
 
 __all__ = ["SessionSearchResponse"]
 
@@ -29,8 +25,8 @@ class SessionSearchResponse(Model):
         next_cursor: Where to continue; absent or null on the last page.
     """
 
-    sessions: list[SessionSummary]
-    next_cursor: SessionSearchCursor | None = field(default=None)
+    sessions: list[models.SessionSummary]
+    next_cursor: models.SessionSearchCursor | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

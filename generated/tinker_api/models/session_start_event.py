@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model, one_of
 from ..codec import (
     INTEGER,
@@ -14,10 +15,6 @@ from ..codec import (
     TEXT,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .severity import Severity
-
 
 __all__ = ["SessionStartEvent"]
 
@@ -37,7 +34,9 @@ class SessionStartEvent(Model):
     event: Literal["SESSION_START"] = field(default="SESSION_START")
     event_id: str
     event_session_index: int
-    severity: Severity = field(validator=one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
+    severity: models.Severity = field(
+        validator=one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+    )
     timestamp: datetime.datetime
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)

@@ -5,22 +5,21 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
+from .. import models
 from ..base import Model
 from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 
-if TYPE_CHECKING:
-    from .client_session_finished import ClientSessionFinished
-    from .session_active import SessionActive
-    from .session_cancelled import SessionCancelled
-    from .session_failed import SessionFailed
-
 __all__ = ["SessionStatus", "parse_session_status"]
 
 if TYPE_CHECKING:
     SessionStatus: TypeAlias = (
-        SessionFailed | SessionCancelled | ClientSessionFinished | SessionActive | Unknown
+        models.SessionFailed
+        | models.SessionCancelled
+        | models.ClientSessionFinished
+        | models.SessionActive
+        | Unknown
     )
 _M = TypeVar("_M", bound=Model)
 
@@ -51,10 +50,10 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def parse_session_status(raw: Any) -> SessionStatus: ...
+def parse_session_status(raw: Any) -> models.SessionStatus: ...
 @overload
-def parse_session_status(raw: Any, expected: type[_M]) -> SessionStatus | _M: ...
-def parse_session_status(raw: Any, expected: type[_M] | None = None) -> SessionStatus | _M:
+def parse_session_status(raw: Any, expected: type[_M]) -> models.SessionStatus | _M: ...
+def parse_session_status(raw: Any, expected: type[_M] | None = None) -> models.SessionStatus | _M:
     """Read a SessionStatus: How a session stands. A server may leave the tag out, in which case the keys decide; an
     object that fits several members is then of no known kind. Era 0.36.0 only.
 
@@ -75,5 +74,5 @@ def parse_session_status(raw: Any, expected: type[_M] | None = None) -> SessionS
     if expected is not None:
         if type(raw) is not dict:
             raise ParseError(f"expected an object, found {type(raw).__name__}")
-        return cast("SessionStatus | _M", codec.decided(raw, expected).from_dict(raw))
-    return cast("SessionStatus", codec.read(raw))
+        return cast("models.SessionStatus | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("models.SessionStatus", codec.read(raw))

@@ -5,25 +5,20 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
+from .. import models
 from ..base import Model
 from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 
-if TYPE_CHECKING:
-    from .active_session_status_query import ActiveSessionStatusQuery
-    from .cancelled_session_status_query import CancelledSessionStatusQuery
-    from .client_finished_session_status_query import ClientFinishedSessionStatusQuery
-    from .failed_session_status_query import FailedSessionStatusQuery
-
 __all__ = ["SessionStatusQuery", "parse_session_status_query"]
 
 if TYPE_CHECKING:
     SessionStatusQuery: TypeAlias = (
-        ActiveSessionStatusQuery
-        | CancelledSessionStatusQuery
-        | FailedSessionStatusQuery
-        | ClientFinishedSessionStatusQuery
+        models.ActiveSessionStatusQuery
+        | models.CancelledSessionStatusQuery
+        | models.FailedSessionStatusQuery
+        | models.ClientFinishedSessionStatusQuery
         | Unknown
     )
 _M = TypeVar("_M", bound=Model)
@@ -55,12 +50,12 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def parse_session_status_query(raw: Any) -> SessionStatusQuery: ...
+def parse_session_status_query(raw: Any) -> models.SessionStatusQuery: ...
 @overload
-def parse_session_status_query(raw: Any, expected: type[_M]) -> SessionStatusQuery | _M: ...
+def parse_session_status_query(raw: Any, expected: type[_M]) -> models.SessionStatusQuery | _M: ...
 def parse_session_status_query(
     raw: Any, expected: type[_M] | None = None
-) -> SessionStatusQuery | _M:
+) -> models.SessionStatusQuery | _M:
     """Read a SessionStatusQuery: A state of sessions to search for. Era 0.36.0 only.
 
     Args:
@@ -80,5 +75,5 @@ def parse_session_status_query(
     if expected is not None:
         if type(raw) is not dict:
             raise ParseError(f"expected an object, found {type(raw).__name__}")
-        return cast("SessionStatusQuery | _M", codec.decided(raw, expected).from_dict(raw))
-    return cast("SessionStatusQuery", codec.read(raw))
+        return cast("models.SessionStatusQuery | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("models.SessionStatusQuery", codec.read(raw))

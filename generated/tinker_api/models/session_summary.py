@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     INTEGER,
@@ -15,10 +16,6 @@ from ..codec import (
     Choice,
     Table,
 )
-
-if TYPE_CHECKING:
-    from .session_status import SessionStatus
-
 
 __all__ = ["SessionSummary"]
 
@@ -43,7 +40,7 @@ class SessionSummary(Model):
     created_at: datetime.datetime
     owner: str
     project_id: str
-    status: SessionStatus | None = field(default=None)
+    status: models.SessionStatus | None = field(default=None)
     checkpoints_count: int
     display_name: str | None = field(default=None)
     user_metadata: dict[str, str] | None = field(default=None)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     TEXT,
     Array,
     Choice,
 )
-
-if TYPE_CHECKING:
-    from .telemetry_event import TelemetryEvent
-
 
 __all__ = ["TelemetryBatch"]
 
@@ -32,7 +29,7 @@ class TelemetryBatch(Model):
         process_uuid: Random id of the client process. Era 0.36.0 only.
     """
 
-    events: list[TelemetryEvent]
+    events: list[models.TelemetryEvent]
     platform: str
     sdk_version: str
     session_id: str

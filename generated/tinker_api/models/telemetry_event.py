@@ -5,22 +5,21 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Union, cast, overload
 
+from .. import models
 from ..base import Model
 from ..codec import Choice
 from ..errors import ParseError
 from ..types import Unknown
 
-if TYPE_CHECKING:
-    from .generic_event import GenericEvent
-    from .session_end_event import SessionEndEvent
-    from .session_start_event import SessionStartEvent
-    from .unhandled_exception_event import UnhandledExceptionEvent
-
 __all__ = ["TelemetryEvent", "parse_telemetry_event"]
 
 if TYPE_CHECKING:
     TelemetryEvent: TypeAlias = (
-        SessionStartEvent | SessionEndEvent | UnhandledExceptionEvent | GenericEvent | Unknown
+        models.SessionStartEvent
+        | models.SessionEndEvent
+        | models.UnhandledExceptionEvent
+        | models.GenericEvent
+        | Unknown
     )
 _M = TypeVar("_M", bound=Model)
 
@@ -51,10 +50,10 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def parse_telemetry_event(raw: Any) -> TelemetryEvent: ...
+def parse_telemetry_event(raw: Any) -> models.TelemetryEvent: ...
 @overload
-def parse_telemetry_event(raw: Any, expected: type[_M]) -> TelemetryEvent | _M: ...
-def parse_telemetry_event(raw: Any, expected: type[_M] | None = None) -> TelemetryEvent | _M:
+def parse_telemetry_event(raw: Any, expected: type[_M]) -> models.TelemetryEvent | _M: ...
+def parse_telemetry_event(raw: Any, expected: type[_M] | None = None) -> models.TelemetryEvent | _M:
     """Read a TelemetryEvent: Something that happened in a client.
 
     Args:
@@ -74,5 +73,5 @@ def parse_telemetry_event(raw: Any, expected: type[_M] | None = None) -> Telemet
     if expected is not None:
         if type(raw) is not dict:
             raise ParseError(f"expected an object, found {type(raw).__name__}")
-        return cast("TelemetryEvent | _M", codec.decided(raw, expected).from_dict(raw))
-    return cast("TelemetryEvent", codec.read(raw))
+        return cast("models.TelemetryEvent | _M", codec.decided(raw, expected).from_dict(raw))
+    return cast("models.TelemetryEvent", codec.read(raw))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model, one_of
 from ..codec import (
     INTEGER,
@@ -13,10 +14,6 @@ from ..codec import (
     TEXT,
     Array,
 )
-
-if TYPE_CHECKING:
-    from .tensor_dtype import TensorDtype
-
 
 __all__ = ["TensorData"]
 
@@ -36,7 +33,7 @@ class TensorData(Model):
     """
 
     data: list[float]
-    dtype: TensorDtype | str = field(validator=one_of("int64", "float32"))
+    dtype: models.TensorDtype | str = field(validator=one_of("int64", "float32"))
     shape: list[int] | None = field(default=None)
     sparse_crow_indices: list[int] | None = field(default=None)
     sparse_col_indices: list[int] | None = field(default=None)

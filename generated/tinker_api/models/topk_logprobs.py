@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
@@ -12,10 +12,6 @@ from ..codec import (
     NUMBER,
     Array,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["TopkLogprobs"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     BOOLEAN,
@@ -16,10 +17,6 @@ from ..codec import (
     Object,
     Table,
 )
-
-if TYPE_CHECKING:
-    from .checkpoint import Checkpoint
-
 
 __all__ = ["TrainingRun"]
 
@@ -48,8 +45,8 @@ class TrainingRun(Model):
     corrupted: bool = field(default=False)
     lora_rank: int | None = field(default=None)
     last_request_time: datetime.datetime
-    last_checkpoint: Checkpoint | None = field(default=None)
-    last_sampler_checkpoint: Checkpoint | None = field(default=None)
+    last_checkpoint: models.Checkpoint | None = field(default=None)
+    last_sampler_checkpoint: models.Checkpoint | None = field(default=None)
     user_metadata: dict[str, str] | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)

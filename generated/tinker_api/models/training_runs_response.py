@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     Array,
     Object,
 )
-
-if TYPE_CHECKING:
-    from .cursor import Cursor
-    from .training_run import TrainingRun
-
 
 __all__ = ["TrainingRunsResponse"]
 
@@ -29,8 +25,8 @@ class TrainingRunsResponse(Model):
         cursor: Page position of a list.
     """
 
-    training_runs: list[TrainingRun]
-    cursor: Cursor
+    training_runs: list[models.TrainingRun]
+    cursor: models.Cursor
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)
     _wire: Any = field(default=None, init=False, repr=False, eq=False)
 

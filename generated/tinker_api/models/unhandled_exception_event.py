@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
+from .. import models
 from ..base import Field, Model, one_of
 from ..codec import (
     INTEGER,
@@ -14,10 +15,6 @@ from ..codec import (
     TEXT,
     Tag,
 )
-
-if TYPE_CHECKING:
-    from .severity import Severity
-
 
 __all__ = ["UnhandledExceptionEvent"]
 
@@ -42,7 +39,9 @@ class UnhandledExceptionEvent(Model):
     event: Literal["UNHANDLED_EXCEPTION"] = field(default="UNHANDLED_EXCEPTION")
     event_id: str
     event_session_index: int
-    severity: Severity = field(validator=one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"))
+    severity: models.Severity = field(
+        validator=one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+    )
     timestamp: datetime.datetime
     traceback: str | None = field(default=None)
     additional_properties: dict[str, Any] = field(factory=dict, init=False, hash=False, repr=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from attrs import field, frozen
 
@@ -11,10 +11,6 @@ from ..codec import (
     TEXT,
     Tag,
 )
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["UnloadModelRequest"]
 

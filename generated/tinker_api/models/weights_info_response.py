@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import Factory, field, frozen
 
+from .. import models
 from ..base import Field, Model
 from ..codec import (
     BOOLEAN,
@@ -13,10 +14,6 @@ from ..codec import (
     TEXT,
     Choice,
 )
-
-if TYPE_CHECKING:
-    from .optimizer_config import OptimizerConfig
-
 
 __all__ = ["WeightsInfoResponse"]
 
@@ -37,7 +34,7 @@ class WeightsInfoResponse(Model):
     """
 
     base_model: str
-    optimizer_config: OptimizerConfig = field(
+    optimizer_config: models.OptimizerConfig = field(
         default=Factory(lambda self: self._absent("optimizer_config"), takes_self=True)
     )
     is_lora: bool

@@ -13,14 +13,12 @@ from ...operations import LIST_AUDIT_LOG as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.audit_event_type import AuditEventType
-    from ...models.audit_log_response import AuditLogResponse
-    from ...models.error_body import ErrorBody
     from ...types import Unknown
 
-    _Parsed: TypeAlias = AuditLogResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = AuditLogResponse
+    _Parsed: TypeAlias = models.AuditLogResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.AuditLogResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -28,7 +26,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    event_type: AuditEventType | None = None,
+    event_type: models.AuditEventType | None = None,
     day: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -70,7 +68,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    event_type: AuditEventType | None = None,
+    event_type: models.AuditEventType | None = None,
     day: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -93,7 +91,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    event_type: AuditEventType | None = None,
+    event_type: models.AuditEventType | None = None,
     day: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -117,7 +115,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    event_type: AuditEventType | None = None,
+    event_type: models.AuditEventType | None = None,
     day: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,

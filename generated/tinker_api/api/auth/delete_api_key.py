@@ -13,11 +13,11 @@ from ...operations import DELETE_API_KEY as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
     from ...types import Unknown
 
-    _Parsed: TypeAlias = None | ErrorBody | Unknown | str
+    _Parsed: TypeAlias = None | models.ErrorBody | Unknown | str
     _Success: TypeAlias = None
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]

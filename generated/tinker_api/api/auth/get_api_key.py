@@ -13,13 +13,12 @@ from ...operations import GET_API_KEY as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.api_key_info_response import ApiKeyInfoResponse
-    from ...models.error_body import ErrorBody
     from ...types import Unknown
 
-    _Parsed: TypeAlias = ApiKeyInfoResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = ApiKeyInfoResponse
+    _Parsed: TypeAlias = models.ApiKeyInfoResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.ApiKeyInfoResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 

@@ -13,15 +13,14 @@ from ...operations import GET_CURRENT_CHECKPOINT_STORAGE as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.current_checkpoint_storage_usage_response import (
-        CurrentCheckpointStorageUsageResponse,
-    )
-    from ...models.error_body import ErrorBody
     from ...types import Unknown
 
-    _Parsed: TypeAlias = CurrentCheckpointStorageUsageResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = CurrentCheckpointStorageUsageResponse
+    _Parsed: TypeAlias = (
+        models.CurrentCheckpointStorageUsageResponse | models.ErrorBody | Unknown | str | None
+    )
+    _Success: TypeAlias = models.CurrentCheckpointStorageUsageResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 

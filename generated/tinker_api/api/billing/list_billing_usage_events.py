@@ -15,13 +15,12 @@ from ...operations import LIST_BILLING_USAGE_EVENTS as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.billing_usage_response import BillingUsageResponse
-    from ...models.error_body import ErrorBody
     from ...types import Unknown
 
-    _Parsed: TypeAlias = BillingUsageResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = BillingUsageResponse
+    _Parsed: TypeAlias = models.BillingUsageResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.BillingUsageResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 

@@ -13,12 +13,11 @@ from ...operations import DELETE_CHECKPOINT as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.checkpoint_kind import CheckpointKind
-    from ...models.error_body import ErrorBody
     from ...types import Unknown
 
-    _Parsed: TypeAlias = None | ErrorBody | Unknown | str
+    _Parsed: TypeAlias = None | models.ErrorBody | Unknown | str
     _Success: TypeAlias = None
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
@@ -26,7 +25,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
 def sync(
     training_run_id: str,
-    checkpoint_kind: CheckpointKind,
+    checkpoint_kind: models.CheckpointKind,
     checkpoint_name: str,
     *,
     client: Client,
@@ -76,7 +75,7 @@ def sync(
 
 def sync_detailed(
     training_run_id: str,
-    checkpoint_kind: CheckpointKind,
+    checkpoint_kind: models.CheckpointKind,
     checkpoint_name: str,
     *,
     client: Client,
@@ -103,7 +102,7 @@ def sync_detailed(
 
 async def asyncio(
     training_run_id: str,
-    checkpoint_kind: CheckpointKind,
+    checkpoint_kind: models.CheckpointKind,
     checkpoint_name: str,
     *,
     client: Client,
@@ -131,7 +130,7 @@ async def asyncio(
 
 async def asyncio_detailed(
     training_run_id: str,
-    checkpoint_kind: CheckpointKind,
+    checkpoint_kind: models.CheckpointKind,
     checkpoint_name: str,
     *,
     client: Client,

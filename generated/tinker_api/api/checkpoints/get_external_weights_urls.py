@@ -13,21 +13,21 @@ from ...operations import GET_EXTERNAL_WEIGHTS_URLS as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.checkpoint_kind import CheckpointKind
-    from ...models.error_body import ErrorBody
-    from ...models.external_weights_urls_response import ExternalWeightsUrlsResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = ExternalWeightsUrlsResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = ExternalWeightsUrlsResponse
+    _Parsed: TypeAlias = (
+        models.ExternalWeightsUrlsResponse | models.ErrorBody | Unknown | str | None
+    )
+    _Success: TypeAlias = models.ExternalWeightsUrlsResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
 
 def sync(
     training_run_id: str,
-    checkpoint_kind: CheckpointKind,
+    checkpoint_kind: models.CheckpointKind,
     checkpoint_name: str,
     *,
     client: Client,
@@ -73,7 +73,7 @@ def sync(
 
 def sync_detailed(
     training_run_id: str,
-    checkpoint_kind: CheckpointKind,
+    checkpoint_kind: models.CheckpointKind,
     checkpoint_name: str,
     *,
     client: Client,
@@ -98,7 +98,7 @@ def sync_detailed(
 
 async def asyncio(
     training_run_id: str,
-    checkpoint_kind: CheckpointKind,
+    checkpoint_kind: models.CheckpointKind,
     checkpoint_name: str,
     *,
     client: Client,
@@ -124,7 +124,7 @@ async def asyncio(
 
 async def asyncio_detailed(
     training_run_id: str,
-    checkpoint_kind: CheckpointKind,
+    checkpoint_kind: models.CheckpointKind,
     checkpoint_name: str,
     *,
     client: Client,

@@ -13,13 +13,12 @@ from ...operations import LIST_CHECKPOINTS as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.checkpoints_list_response import CheckpointsListResponse
-    from ...models.error_body import ErrorBody
     from ...types import Unknown
 
-    _Parsed: TypeAlias = CheckpointsListResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = CheckpointsListResponse
+    _Parsed: TypeAlias = models.CheckpointsListResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.CheckpointsListResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 

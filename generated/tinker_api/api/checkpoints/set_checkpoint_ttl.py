@@ -13,13 +13,11 @@ from ...operations import SET_CHECKPOINT_TTL as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.checkpoint_kind import CheckpointKind
-    from ...models.error_body import ErrorBody
-    from ...models.set_checkpoint_ttl_request import SetCheckpointTtlRequest
     from ...types import Unknown
 
-    _Parsed: TypeAlias = None | ErrorBody | Unknown | str
+    _Parsed: TypeAlias = None | models.ErrorBody | Unknown | str
     _Success: TypeAlias = None
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
@@ -27,11 +25,11 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
 def sync(
     training_run_id: str,
-    checkpoint_kind: CheckpointKind,
+    checkpoint_kind: models.CheckpointKind,
     checkpoint_name: str,
     *,
     client: Client,
-    body: SetCheckpointTtlRequest | bytes,
+    body: models.SetCheckpointTtlRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -80,11 +78,11 @@ def sync(
 
 def sync_detailed(
     training_run_id: str,
-    checkpoint_kind: CheckpointKind,
+    checkpoint_kind: models.CheckpointKind,
     checkpoint_name: str,
     *,
     client: Client,
-    body: SetCheckpointTtlRequest | bytes,
+    body: models.SetCheckpointTtlRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -109,11 +107,11 @@ def sync_detailed(
 
 async def asyncio(
     training_run_id: str,
-    checkpoint_kind: CheckpointKind,
+    checkpoint_kind: models.CheckpointKind,
     checkpoint_name: str,
     *,
     client: Client,
-    body: SetCheckpointTtlRequest | bytes,
+    body: models.SetCheckpointTtlRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -139,11 +137,11 @@ async def asyncio(
 
 async def asyncio_detailed(
     training_run_id: str,
-    checkpoint_kind: CheckpointKind,
+    checkpoint_kind: models.CheckpointKind,
     checkpoint_name: str,
     *,
     client: Client,
-    body: SetCheckpointTtlRequest | bytes,
+    body: models.SetCheckpointTtlRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,

@@ -14,12 +14,11 @@ from ...operations import CANCEL_FUTURE as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.cancel_future_request import CancelFutureRequest
-    from ...models.error_body import ErrorBody
     from ...types import Unknown
 
-    _Parsed: TypeAlias = None | ErrorBody | Unknown | str
+    _Parsed: TypeAlias = None | models.ErrorBody | Unknown | str
     _Success: TypeAlias = None
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
@@ -28,7 +27,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: CancelFutureRequest | bytes,
+    body: models.CancelFutureRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -65,7 +64,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: CancelFutureRequest | bytes,
+    body: models.CancelFutureRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
@@ -84,7 +83,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: CancelFutureRequest | bytes,
+    body: models.CancelFutureRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -104,7 +103,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: CancelFutureRequest | bytes,
+    body: models.CancelFutureRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:

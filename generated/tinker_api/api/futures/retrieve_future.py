@@ -17,18 +17,20 @@ from ...operations import RETRIEVE_FUTURE as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.future_retrieve_request import FutureRetrieveRequest
-    from ...models.future_retrieve_response import FutureRetrieveResponse
-    from ...models.pending_future_body import PendingFutureBody
-    from ...models.retrieve_future_x_tinker_request_type import RetrieveFutureXTinkerRequestType
     from ...types import Unknown
 
     _Parsed: TypeAlias = (
-        FutureRetrieveResponse | bytes | ErrorBody | Unknown | str | None | PendingFutureBody
+        models.FutureRetrieveResponse
+        | bytes
+        | models.ErrorBody
+        | Unknown
+        | str
+        | None
+        | models.PendingFutureBody
     )
-    _Success: TypeAlias = FutureRetrieveResponse | bytes
+    _Success: TypeAlias = models.FutureRetrieveResponse | bytes
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -36,8 +38,8 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: FutureRetrieveRequest | bytes,
-    x_tinker_request_type: RetrieveFutureXTinkerRequestType | None = None,
+    body: models.FutureRetrieveRequest | bytes,
+    x_tinker_request_type: models.RetrieveFutureXTinkerRequestType | None = None,
     x_tinker_request_iteration: int | None = None,
     x_tinker_create_promise_roundtrip_time: float | None = None,
     x_idempotency_key: str | None = None,
@@ -84,8 +86,8 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: FutureRetrieveRequest | bytes,
-    x_tinker_request_type: RetrieveFutureXTinkerRequestType | None = None,
+    body: models.FutureRetrieveRequest | bytes,
+    x_tinker_request_type: models.RetrieveFutureXTinkerRequestType | None = None,
     x_tinker_request_iteration: int | None = None,
     x_tinker_create_promise_roundtrip_time: float | None = None,
     x_idempotency_key: str | None = None,
@@ -109,8 +111,8 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: FutureRetrieveRequest | bytes,
-    x_tinker_request_type: RetrieveFutureXTinkerRequestType | None = None,
+    body: models.FutureRetrieveRequest | bytes,
+    x_tinker_request_type: models.RetrieveFutureXTinkerRequestType | None = None,
     x_tinker_request_iteration: int | None = None,
     x_tinker_create_promise_roundtrip_time: float | None = None,
     x_idempotency_key: str | None = None,
@@ -135,8 +137,8 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: FutureRetrieveRequest | bytes,
-    x_tinker_request_type: RetrieveFutureXTinkerRequestType | None = None,
+    body: models.FutureRetrieveRequest | bytes,
+    x_tinker_request_type: models.RetrieveFutureXTinkerRequestType | None = None,
     x_tinker_request_iteration: int | None = None,
     x_tinker_create_promise_roundtrip_time: float | None = None,
     x_idempotency_key: str | None = None,

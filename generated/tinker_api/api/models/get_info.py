@@ -14,14 +14,12 @@ from ...operations import GET_INFO as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.get_info_request import GetInfoRequest
-    from ...models.get_info_response import GetInfoResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = GetInfoResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = GetInfoResponse
+    _Parsed: TypeAlias = models.GetInfoResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.GetInfoResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -29,7 +27,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: GetInfoRequest | bytes,
+    body: models.GetInfoRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -66,7 +64,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: GetInfoRequest | bytes,
+    body: models.GetInfoRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
@@ -85,7 +83,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: GetInfoRequest | bytes,
+    body: models.GetInfoRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -105,7 +103,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: GetInfoRequest | bytes,
+    body: models.GetInfoRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:

@@ -14,14 +14,12 @@ from ...operations import UNLOAD_MODEL as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.unload_model_request import UnloadModelRequest
-    from ...models.untyped_api_future import UntypedAPIFuture
     from ...types import Unknown
 
-    _Parsed: TypeAlias = UntypedAPIFuture | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = UntypedAPIFuture
+    _Parsed: TypeAlias = models.UntypedAPIFuture | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.UntypedAPIFuture
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -29,7 +27,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: UnloadModelRequest | bytes,
+    body: models.UnloadModelRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -66,7 +64,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: UnloadModelRequest | bytes,
+    body: models.UnloadModelRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
@@ -85,7 +83,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: UnloadModelRequest | bytes,
+    body: models.UnloadModelRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -105,7 +103,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: UnloadModelRequest | bytes,
+    body: models.UnloadModelRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:

@@ -13,14 +13,12 @@ from ...operations import LIST_TRAINING_RUNS as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.access_scope import AccessScope
-    from ...models.error_body import ErrorBody
-    from ...models.training_runs_response import TrainingRunsResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = TrainingRunsResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = TrainingRunsResponse
+    _Parsed: TypeAlias = models.TrainingRunsResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.TrainingRunsResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -30,7 +28,7 @@ def sync(
     client: Client,
     limit: int | None = None,
     offset: int | None = None,
-    access_scope: AccessScope | None = None,
+    access_scope: models.AccessScope | None = None,
     project_id: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -79,7 +77,7 @@ def sync_detailed(
     client: Client,
     limit: int | None = None,
     offset: int | None = None,
-    access_scope: AccessScope | None = None,
+    access_scope: models.AccessScope | None = None,
     project_id: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -106,7 +104,7 @@ async def asyncio(
     client: Client,
     limit: int | None = None,
     offset: int | None = None,
-    access_scope: AccessScope | None = None,
+    access_scope: models.AccessScope | None = None,
     project_id: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -134,7 +132,7 @@ async def asyncio_detailed(
     client: Client,
     limit: int | None = None,
     offset: int | None = None,
-    access_scope: AccessScope | None = None,
+    access_scope: models.AccessScope | None = None,
     project_id: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,

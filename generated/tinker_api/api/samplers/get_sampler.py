@@ -13,13 +13,12 @@ from ...operations import GET_SAMPLER as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.get_sampler_response import GetSamplerResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = GetSamplerResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = GetSamplerResponse
+    _Parsed: TypeAlias = models.GetSamplerResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.GetSamplerResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 

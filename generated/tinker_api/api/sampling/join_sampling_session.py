@@ -14,14 +14,14 @@ from ...operations import JOIN_SAMPLING_SESSION as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.join_sampling_session_request import JoinSamplingSessionRequest
-    from ...models.join_sampling_session_response import JoinSamplingSessionResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = JoinSamplingSessionResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = JoinSamplingSessionResponse
+    _Parsed: TypeAlias = (
+        models.JoinSamplingSessionResponse | models.ErrorBody | Unknown | str | None
+    )
+    _Success: TypeAlias = models.JoinSamplingSessionResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -29,7 +29,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: JoinSamplingSessionRequest | bytes,
+    body: models.JoinSamplingSessionRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -66,7 +66,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: JoinSamplingSessionRequest | bytes,
+    body: models.JoinSamplingSessionRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
@@ -85,7 +85,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: JoinSamplingSessionRequest | bytes,
+    body: models.JoinSamplingSessionRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -105,7 +105,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: JoinSamplingSessionRequest | bytes,
+    body: models.JoinSamplingSessionRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:

@@ -15,15 +15,12 @@ from ...operations import SAMPLE as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.sample_request import SampleRequest
-    from ...models.sample_x_tinker_sampling_backpressure import SampleXTinkerSamplingBackpressure
-    from ...models.untyped_api_future import UntypedAPIFuture
     from ...types import Unknown
 
-    _Parsed: TypeAlias = UntypedAPIFuture | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = UntypedAPIFuture
+    _Parsed: TypeAlias = models.UntypedAPIFuture | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.UntypedAPIFuture
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -31,9 +28,9 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: SampleRequest | bytes,
+    body: models.SampleRequest | bytes,
     x_idempotency_key: str | None = None,
-    x_tinker_sampling_backpressure: SampleXTinkerSamplingBackpressure | None = None,
+    x_tinker_sampling_backpressure: models.SampleXTinkerSamplingBackpressure | None = None,
     timeout: float | None = None,
 ) -> _Success:
     """Sample from a model
@@ -71,9 +68,9 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: SampleRequest | bytes,
+    body: models.SampleRequest | bytes,
     x_idempotency_key: str | None = None,
-    x_tinker_sampling_backpressure: SampleXTinkerSamplingBackpressure | None = None,
+    x_tinker_sampling_backpressure: models.SampleXTinkerSamplingBackpressure | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
     """Do what `sync` does; return status, headers, content and the body of any documented status."""
@@ -92,9 +89,9 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: SampleRequest | bytes,
+    body: models.SampleRequest | bytes,
     x_idempotency_key: str | None = None,
-    x_tinker_sampling_backpressure: SampleXTinkerSamplingBackpressure | None = None,
+    x_tinker_sampling_backpressure: models.SampleXTinkerSamplingBackpressure | None = None,
     timeout: float | None = None,
 ) -> _Success:
     """Do what `sync` does, without blocking the event loop."""
@@ -114,9 +111,9 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: SampleRequest | bytes,
+    body: models.SampleRequest | bytes,
     x_idempotency_key: str | None = None,
-    x_tinker_sampling_backpressure: SampleXTinkerSamplingBackpressure | None = None,
+    x_tinker_sampling_backpressure: models.SampleXTinkerSamplingBackpressure | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
     """Do what `sync_detailed` does, without blocking the event loop."""

@@ -14,14 +14,12 @@ from ...operations import GET_CLIENT_CONFIG as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.client_config_request import ClientConfigRequest
-    from ...models.client_config_response import ClientConfigResponse
-    from ...models.error_body import ErrorBody
     from ...types import Unknown
 
-    _Parsed: TypeAlias = ClientConfigResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = ClientConfigResponse
+    _Parsed: TypeAlias = models.ClientConfigResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.ClientConfigResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -29,7 +27,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: ClientConfigRequest | bytes,
+    body: models.ClientConfigRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -66,7 +64,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: ClientConfigRequest | bytes,
+    body: models.ClientConfigRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
@@ -85,7 +83,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: ClientConfigRequest | bytes,
+    body: models.ClientConfigRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -105,7 +103,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: ClientConfigRequest | bytes,
+    body: models.ClientConfigRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:

@@ -14,14 +14,14 @@ from ...operations import GET_CLIENT_DYNAMIC_CONFIG as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.client_config_request import ClientConfigRequest
-    from ...models.client_dynamic_config_response import ClientDynamicConfigResponse
-    from ...models.error_body import ErrorBody
     from ...types import Unknown
 
-    _Parsed: TypeAlias = ClientDynamicConfigResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = ClientDynamicConfigResponse
+    _Parsed: TypeAlias = (
+        models.ClientDynamicConfigResponse | models.ErrorBody | Unknown | str | None
+    )
+    _Success: TypeAlias = models.ClientDynamicConfigResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -29,7 +29,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: ClientConfigRequest | bytes,
+    body: models.ClientConfigRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -66,7 +66,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: ClientConfigRequest | bytes,
+    body: models.ClientConfigRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
@@ -85,7 +85,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: ClientConfigRequest | bytes,
+    body: models.ClientConfigRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -105,7 +105,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: ClientConfigRequest | bytes,
+    body: models.ClientConfigRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:

@@ -14,13 +14,14 @@ from ...operations import GET_SERVER_CAPABILITIES as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.get_server_capabilities_response import GetServerCapabilitiesResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = GetServerCapabilitiesResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = GetServerCapabilitiesResponse
+    _Parsed: TypeAlias = (
+        models.GetServerCapabilitiesResponse | models.ErrorBody | Unknown | str | None
+    )
+    _Success: TypeAlias = models.GetServerCapabilitiesResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 

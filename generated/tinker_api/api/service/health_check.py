@@ -14,13 +14,12 @@ from ...operations import HEALTH_CHECK as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.health_response import HealthResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = HealthResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = HealthResponse
+    _Parsed: TypeAlias = models.HealthResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.HealthResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 

@@ -13,12 +13,11 @@ from ...operations import FINISH_SESSION as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.finish_session_request import FinishSessionRequest
     from ...types import Unknown
 
-    _Parsed: TypeAlias = None | ErrorBody | Unknown | str
+    _Parsed: TypeAlias = None | models.ErrorBody | Unknown | str
     _Success: TypeAlias = None
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
@@ -28,7 +27,7 @@ def sync(
     session_id: str,
     *,
     client: Client,
-    body: FinishSessionRequest | bytes,
+    body: models.FinishSessionRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -68,7 +67,7 @@ def sync_detailed(
     session_id: str,
     *,
     client: Client,
-    body: FinishSessionRequest | bytes,
+    body: models.FinishSessionRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
@@ -89,7 +88,7 @@ async def asyncio(
     session_id: str,
     *,
     client: Client,
-    body: FinishSessionRequest | bytes,
+    body: models.FinishSessionRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -111,7 +110,7 @@ async def asyncio_detailed(
     session_id: str,
     *,
     client: Client,
-    body: FinishSessionRequest | bytes,
+    body: models.FinishSessionRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:

@@ -13,14 +13,12 @@ from ...operations import GET_SESSION as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.access_scope import AccessScope
-    from ...models.error_body import ErrorBody
-    from ...models.get_session_response import GetSessionResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = GetSessionResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = GetSessionResponse
+    _Parsed: TypeAlias = models.GetSessionResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.GetSessionResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -29,7 +27,7 @@ def sync(
     session_id: str,
     *,
     client: Client,
-    access_scope: AccessScope | None = None,
+    access_scope: models.AccessScope | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
     timeout: float | None = None,
@@ -72,7 +70,7 @@ def sync_detailed(
     session_id: str,
     *,
     client: Client,
-    access_scope: AccessScope | None = None,
+    access_scope: models.AccessScope | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
     timeout: float | None = None,
@@ -95,7 +93,7 @@ async def asyncio(
     session_id: str,
     *,
     client: Client,
-    access_scope: AccessScope | None = None,
+    access_scope: models.AccessScope | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
     timeout: float | None = None,
@@ -119,7 +117,7 @@ async def asyncio_detailed(
     session_id: str,
     *,
     client: Client,
-    access_scope: AccessScope | None = None,
+    access_scope: models.AccessScope | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
     timeout: float | None = None,

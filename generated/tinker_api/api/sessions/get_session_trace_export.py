@@ -14,13 +14,12 @@ from ...operations import GET_SESSION_TRACE_EXPORT as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.trace_export_response import TraceExportResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = TraceExportResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = TraceExportResponse
+    _Parsed: TypeAlias = models.TraceExportResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.TraceExportResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 

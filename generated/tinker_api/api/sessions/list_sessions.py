@@ -13,14 +13,12 @@ from ...operations import LIST_SESSIONS as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.access_scope import AccessScope
-    from ...models.error_body import ErrorBody
-    from ...models.list_sessions_response import ListSessionsResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = ListSessionsResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = ListSessionsResponse
+    _Parsed: TypeAlias = models.ListSessionsResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.ListSessionsResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -30,7 +28,7 @@ def sync(
     client: Client,
     limit: int | None = None,
     offset: int | None = None,
-    access_scope: AccessScope | None = None,
+    access_scope: models.AccessScope | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
     timeout: float | None = None,
@@ -76,7 +74,7 @@ def sync_detailed(
     client: Client,
     limit: int | None = None,
     offset: int | None = None,
-    access_scope: AccessScope | None = None,
+    access_scope: models.AccessScope | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
     timeout: float | None = None,
@@ -101,7 +99,7 @@ async def asyncio(
     client: Client,
     limit: int | None = None,
     offset: int | None = None,
-    access_scope: AccessScope | None = None,
+    access_scope: models.AccessScope | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
     timeout: float | None = None,
@@ -127,7 +125,7 @@ async def asyncio_detailed(
     client: Client,
     limit: int | None = None,
     offset: int | None = None,
-    access_scope: AccessScope | None = None,
+    access_scope: models.AccessScope | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
     timeout: float | None = None,

@@ -14,14 +14,12 @@ from ...operations import SEARCH_SESSIONS as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.session_search_request import SessionSearchRequest
-    from ...models.session_search_response import SessionSearchResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = SessionSearchResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = SessionSearchResponse
+    _Parsed: TypeAlias = models.SessionSearchResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.SessionSearchResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -29,7 +27,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: SessionSearchRequest | bytes,
+    body: models.SessionSearchRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -72,7 +70,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: SessionSearchRequest | bytes,
+    body: models.SessionSearchRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -95,7 +93,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: SessionSearchRequest | bytes,
+    body: models.SessionSearchRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -119,7 +117,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: SessionSearchRequest | bytes,
+    body: models.SessionSearchRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,

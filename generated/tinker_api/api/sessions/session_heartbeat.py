@@ -13,14 +13,12 @@ from ...operations import SESSION_HEARTBEAT as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.session_heartbeat_request import SessionHeartbeatRequest
-    from ...models.session_heartbeat_response import SessionHeartbeatResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = SessionHeartbeatResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = SessionHeartbeatResponse
+    _Parsed: TypeAlias = models.SessionHeartbeatResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.SessionHeartbeatResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -28,7 +26,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: SessionHeartbeatRequest | bytes,
+    body: models.SessionHeartbeatRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -65,7 +63,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: SessionHeartbeatRequest | bytes,
+    body: models.SessionHeartbeatRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
@@ -84,7 +82,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: SessionHeartbeatRequest | bytes,
+    body: models.SessionHeartbeatRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -104,7 +102,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: SessionHeartbeatRequest | bytes,
+    body: models.SessionHeartbeatRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:

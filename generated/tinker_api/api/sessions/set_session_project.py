@@ -13,12 +13,11 @@ from ...operations import SET_SESSION_PROJECT as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.set_session_project_request import SetSessionProjectRequest
     from ...types import Unknown
 
-    _Parsed: TypeAlias = None | ErrorBody | Unknown | str
+    _Parsed: TypeAlias = None | models.ErrorBody | Unknown | str
     _Success: TypeAlias = None
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
@@ -28,7 +27,7 @@ def sync(
     session_id: str,
     *,
     client: Client,
-    body: SetSessionProjectRequest | bytes,
+    body: models.SetSessionProjectRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -74,7 +73,7 @@ def sync_detailed(
     session_id: str,
     *,
     client: Client,
-    body: SetSessionProjectRequest | bytes,
+    body: models.SetSessionProjectRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -99,7 +98,7 @@ async def asyncio(
     session_id: str,
     *,
     client: Client,
-    body: SetSessionProjectRequest | bytes,
+    body: models.SetSessionProjectRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -125,7 +124,7 @@ async def asyncio_detailed(
     session_id: str,
     *,
     client: Client,
-    body: SetSessionProjectRequest | bytes,
+    body: models.SetSessionProjectRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,

@@ -14,14 +14,12 @@ from ...operations import SEND_TELEMETRY as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.telemetry_response import TelemetryResponse
-    from ...models.telemetry_send_request import TelemetrySendRequest
     from ...types import Unknown
 
-    _Parsed: TypeAlias = TelemetryResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = TelemetryResponse
+    _Parsed: TypeAlias = models.TelemetryResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.TelemetryResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -29,7 +27,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: TelemetrySendRequest | bytes,
+    body: models.TelemetrySendRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -66,7 +64,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: TelemetrySendRequest | bytes,
+    body: models.TelemetrySendRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
@@ -85,7 +83,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: TelemetrySendRequest | bytes,
+    body: models.TelemetrySendRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -105,7 +103,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: TelemetrySendRequest | bytes,
+    body: models.TelemetrySendRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:

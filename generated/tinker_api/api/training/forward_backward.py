@@ -15,15 +15,12 @@ from ...operations import FORWARD_BACKWARD as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.forward_backward_content_encoding import ForwardBackwardContentEncoding
-    from ...models.forward_backward_request import ForwardBackwardRequest
-    from ...models.untyped_api_future import UntypedAPIFuture
     from ...types import Unknown
 
-    _Parsed: TypeAlias = UntypedAPIFuture | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = UntypedAPIFuture
+    _Parsed: TypeAlias = models.UntypedAPIFuture | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.UntypedAPIFuture
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -31,9 +28,9 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: ForwardBackwardRequest | bytes,
+    body: models.ForwardBackwardRequest | bytes,
     x_idempotency_key: str | None = None,
-    content_encoding: ForwardBackwardContentEncoding | None = None,
+    content_encoding: models.ForwardBackwardContentEncoding | None = None,
     timeout: float | None = None,
 ) -> _Success:
     """Compute losses and add up gradients
@@ -72,9 +69,9 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: ForwardBackwardRequest | bytes,
+    body: models.ForwardBackwardRequest | bytes,
     x_idempotency_key: str | None = None,
-    content_encoding: ForwardBackwardContentEncoding | None = None,
+    content_encoding: models.ForwardBackwardContentEncoding | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
     """Do what `sync` does; return status, headers, content and the body of any documented status."""
@@ -93,9 +90,9 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: ForwardBackwardRequest | bytes,
+    body: models.ForwardBackwardRequest | bytes,
     x_idempotency_key: str | None = None,
-    content_encoding: ForwardBackwardContentEncoding | None = None,
+    content_encoding: models.ForwardBackwardContentEncoding | None = None,
     timeout: float | None = None,
 ) -> _Success:
     """Do what `sync` does, without blocking the event loop."""
@@ -115,9 +112,9 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: ForwardBackwardRequest | bytes,
+    body: models.ForwardBackwardRequest | bytes,
     x_idempotency_key: str | None = None,
-    content_encoding: ForwardBackwardContentEncoding | None = None,
+    content_encoding: models.ForwardBackwardContentEncoding | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
     """Do what `sync_detailed` does, without blocking the event loop."""

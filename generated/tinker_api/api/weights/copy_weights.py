@@ -13,14 +13,12 @@ from ...operations import COPY_WEIGHTS as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.copy_weights_request import CopyWeightsRequest
-    from ...models.copy_weights_response import CopyWeightsResponse
-    from ...models.error_body import ErrorBody
     from ...types import Unknown
 
-    _Parsed: TypeAlias = CopyWeightsResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = CopyWeightsResponse
+    _Parsed: TypeAlias = models.CopyWeightsResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.CopyWeightsResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -28,7 +26,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: CopyWeightsRequest | bytes,
+    body: models.CopyWeightsRequest | bytes,
     x_idempotency_key: str | None = None,
     x_tinker_weights_access_token: str | None = None,
     x_sdk_version: str | None = None,
@@ -75,7 +73,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: CopyWeightsRequest | bytes,
+    body: models.CopyWeightsRequest | bytes,
     x_idempotency_key: str | None = None,
     x_tinker_weights_access_token: str | None = None,
     x_sdk_version: str | None = None,
@@ -100,7 +98,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: CopyWeightsRequest | bytes,
+    body: models.CopyWeightsRequest | bytes,
     x_idempotency_key: str | None = None,
     x_tinker_weights_access_token: str | None = None,
     x_sdk_version: str | None = None,
@@ -126,7 +124,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: CopyWeightsRequest | bytes,
+    body: models.CopyWeightsRequest | bytes,
     x_idempotency_key: str | None = None,
     x_tinker_weights_access_token: str | None = None,
     x_sdk_version: str | None = None,

@@ -13,14 +13,12 @@ from ...operations import GET_WEIGHTS_INFO as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.weights_info_request import WeightsInfoRequest
-    from ...models.weights_info_response import WeightsInfoResponse
     from ...types import Unknown
 
-    _Parsed: TypeAlias = WeightsInfoResponse | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = WeightsInfoResponse
+    _Parsed: TypeAlias = models.WeightsInfoResponse | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.WeightsInfoResponse
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -28,7 +26,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: WeightsInfoRequest | bytes,
+    body: models.WeightsInfoRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -71,7 +69,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: WeightsInfoRequest | bytes,
+    body: models.WeightsInfoRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -94,7 +92,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: WeightsInfoRequest | bytes,
+    body: models.WeightsInfoRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,
@@ -118,7 +116,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: WeightsInfoRequest | bytes,
+    body: models.WeightsInfoRequest | bytes,
     x_idempotency_key: str | None = None,
     x_sdk_version: str | None = None,
     x_sdk_method: str | None = None,

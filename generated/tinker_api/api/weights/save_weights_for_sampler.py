@@ -15,14 +15,12 @@ from ...operations import SAVE_WEIGHTS_FOR_SAMPLER as OPERATION
 from ...types import Response
 
 if TYPE_CHECKING:
+    from ... import models
     from ...client import Client
-    from ...models.error_body import ErrorBody
-    from ...models.save_weights_for_sampler_request import SaveWeightsForSamplerRequest
-    from ...models.untyped_api_future import UntypedAPIFuture
     from ...types import Unknown
 
-    _Parsed: TypeAlias = UntypedAPIFuture | ErrorBody | Unknown | str | None
-    _Success: TypeAlias = UntypedAPIFuture
+    _Parsed: TypeAlias = models.UntypedAPIFuture | models.ErrorBody | Unknown | str | None
+    _Success: TypeAlias = models.UntypedAPIFuture
 
 __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 
@@ -30,7 +28,7 @@ __all__ = ["OPERATION", "asyncio", "asyncio_detailed", "sync", "sync_detailed"]
 def sync(
     *,
     client: Client,
-    body: SaveWeightsForSamplerRequest | bytes,
+    body: models.SaveWeightsForSamplerRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -67,7 +65,7 @@ def sync(
 def sync_detailed(
     *,
     client: Client,
-    body: SaveWeightsForSamplerRequest | bytes,
+    body: models.SaveWeightsForSamplerRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
@@ -86,7 +84,7 @@ def sync_detailed(
 async def asyncio(
     *,
     client: Client,
-    body: SaveWeightsForSamplerRequest | bytes,
+    body: models.SaveWeightsForSamplerRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> _Success:
@@ -106,7 +104,7 @@ async def asyncio(
 async def asyncio_detailed(
     *,
     client: Client,
-    body: SaveWeightsForSamplerRequest | bytes,
+    body: models.SaveWeightsForSamplerRequest | bytes,
     x_idempotency_key: str | None = None,
     timeout: float | None = None,
 ) -> Response[_Parsed]:
