@@ -51,11 +51,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import tinker_ext._statuses as statuses
+from tinker_ext._later import Later
 
 if TYPE_CHECKING:
     import httpx
 
-    from tinker_ext.types.enums import RequestErrorCategory
+    from tinker_ext import types
+else:
+    httpx, types = Later("httpx"), Later("tinker_ext.types")
 
 
 # The body is stored decoded, so headers about its coding would be wrong; cookies are secrets.
@@ -435,7 +438,9 @@ class RequestFailedError(TinkerError):
         category: `RequestErrorCategory`: user (fix the request), server, or unknown.
     """
 
-    def __init__(self, message: str, request_id: str, category: RequestErrorCategory | str) -> None:
+    def __init__(
+        self, message: str, request_id: str, category: types.RequestErrorCategory | str
+    ) -> None:
         from tinker_ext.types.enums import RequestErrorCategory
 
         super().__init__(message)

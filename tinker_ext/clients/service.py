@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Union
 
 import attrs
 from tinker_api import operations as api
 from tinker_api.operations import Operation
 
 from tinker_ext import forks, paths, types
+from tinker_ext._later import Later
 from tinker_ext._wire.dialect import Ability, Dialect
 from tinker_ext._wire.json_codec import check_json
 from tinker_ext.auth import is_hosted
@@ -46,17 +47,20 @@ from tinker_ext.core.session import FINISH_REASONS, SessionOptions
 from tinker_ext.core.workspace import Workspace
 from tinker_ext.errors import ConfigurationError, InvalidInputError
 from tinker_ext.journal import Journal
+from tinker_ext.ledger import Budget, Ledger, Prices
 from tinker_ext.telemetry import Callback, EventCallback, LoggingObserver
 from tinker_ext.types.optimizer import OptimizerConfig
 from tinker_ext.types.records import check_type
 
 if TYPE_CHECKING:
-    from tinker_ext.runlog import Budget, Ledger, Prices, RunLog
+    from tinker_ext import runlog
+else:
+    runlog = Later("tinker_ext.runlog")
 
 
-BudgetLike: TypeAlias = "Budget | Mapping[str, float] | int"
-PricesLike: TypeAlias = "Prices | str | os.PathLike[str]"
-RunLogLike: TypeAlias = "RunLog | str | os.PathLike[str]"
+BudgetLike: TypeAlias = Budget | Mapping[str, float] | int
+PricesLike: TypeAlias = Prices | str | os.PathLike[str]
+RunLogLike: TypeAlias = Union["runlog.RunLog", str, os.PathLike[str]]
 
 
 def _put_watchers(
@@ -114,8 +118,6 @@ def _show_log(level: str | None) -> None:
 
 
 def _ledger(budget: BudgetLike | None, prices: PricesLike | None) -> Ledger:
-    from tinker_ext.runlog import Budget, Ledger, Prices
-
     if isinstance(prices, str | os.PathLike):
         prices = Prices.load(Path(prices))
     if isinstance(budget, int):
@@ -136,11 +138,10 @@ def _ledger(budget: BudgetLike | None, prices: PricesLike | None) -> Ledger:
 
 def _write_run_log(workspace: Workspace, run_log: RunLogLike, ledger: Ledger) -> None:
     from tinker_ext.observe.run_log import RunLogObserver
-    from tinker_ext.runlog import RunLog
 
-    kinds, wanted = RunLog | str | os.PathLike, "a file, a directory or a RunLog"
+    kinds, wanted = runlog.RunLog | str | os.PathLike, "a file, a directory or a RunLog"
     check_type("run_log", run_log, kinds, wanted, ConfigurationError)
-    log = run_log if isinstance(run_log, RunLog) else RunLog(run_log)
+    log = run_log if isinstance(run_log, runlog.RunLog) else runlog.RunLog(run_log)
     writer = RunLogObserver(log, ledger, workspace.runtime, workspace.watchers.live)
     workspace.server.observers.add(writer)
     workspace.closers.append(writer.aclose)

@@ -7,14 +7,11 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tinker_ext import types
 from tinker_ext.errors import ConfigurationError, InvalidInputError
 from tinker_ext.runlog import Lines, cut_off, encode, is_file, open_lines
-
-if TYPE_CHECKING:
-    from tinker_ext.types.model_input import ModelInput
-    from tinker_ext.types.sampling import SampledSequence, SampleResponse
 
 NAMES = OLDER, CURRENT = ("samples.1.jsonl", "samples.jsonl")
 """The older file, then the one that is written to."""
@@ -71,8 +68,8 @@ class SampleLog(Lines):
 
     def record(
         self,
-        prompt: ModelInput | str,
-        response: SampleResponse,
+        prompt: types.ModelInput | str,
+        response: types.SampleResponse,
         *,
         rewards: Sequence[float] | None = None,
         trainer_logprobs: Sequence[Any] | None = None,
@@ -132,7 +129,7 @@ class SampleLog(Lines):
         )
 
     def _sequence(
-        self, sequence: SampledSequence, reward: float | None, scored: Any
+        self, sequence: types.SampledSequence, reward: float | None, scored: Any
     ) -> dict[str, Any]:
         tokens = sequence.tokens
         return {
@@ -187,7 +184,7 @@ _LARGE_SAMPLE = "A sample for %s is larger than half of max_bytes, and is not re
 _UNWRITABLE_SAMPLES = "Samples cannot be written to %s: %s. The run goes on without them."
 
 
-def _ints(prompt: ModelInput) -> list[int]:
+def _ints(prompt: types.ModelInput) -> list[int]:
     """The tokens of a prompt; an image counts as token -1, so that it is seen to be there."""
     found: list[int] = []
     for chunk in prompt.chunks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal as Literal  # of inherited fields: attrs writes `__init__` in this module
+
 import attrs
 from tinker_api import models
 

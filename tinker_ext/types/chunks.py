@@ -7,7 +7,7 @@ import binascii
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, Union, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, cast, get_args
 
 import attrs
 import numpy as np
@@ -19,7 +19,10 @@ from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.records import Record, follow
 
 Tokens: TypeAlias = Sequence[int] | npt.NDArray[Any]
-Packed: TypeAlias = "array[int] | npt.NDArray[np.uint32 | np.int64]"
+if TYPE_CHECKING:
+    Packed: TypeAlias = array[int] | npt.NDArray[np.uint32 | np.int64]
+else:
+    Packed = array | np.ndarray  # an array takes no argument before Python 3.12
 
 
 _UINT32 = np.dtype(np.uint32)

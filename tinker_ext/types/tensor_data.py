@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 import numpy as np
 import numpy.typing as npt
+from tinker_api.models import TensorDtype
 
 from tinker_ext import tensors
+from tinker_ext._later import Later
 from tinker_ext.errors import InvalidInputError
 
 if TYPE_CHECKING:
     import torch
-
-    from tinker_ext.types.enums import TensorDtype
+else:
+    torch = Later("torch")
 
 _VALUES_IN_REPR = 6
 
