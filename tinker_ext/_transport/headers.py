@@ -22,6 +22,7 @@ from tinker_ext.config import Concealed
 # Shorter ones are stand-ins such as "dummy", and might be words of an ordinary reply.
 _SHORTEST_SECRET = 8
 _SEARCHED_BYTES = 65_536
+_SMALL_BYTES = 4096
 _RECENT_SECRETS = 16
 _MOST_BLOCKS = 64
 _SECRET_NAMES = frozenset({"x-api-key", "authorization", "x-tinker-weights-access-token"})
@@ -203,8 +204,11 @@ def blank(forms: WrittenForms, raw: RawReply) -> RawReply:
         if place.rfind(coded) >= 0 or mark in values:
             wanted = forms.every
             break
+    # From the end, CPython may compare all of a form at every byte: a server that gives a long
+    # token and much that looks like it would hold up the loop for minutes.
+    find = place.rfind if len(place) <= _SMALL_BYTES else place.find
     for form, coded in wanted:
-        if place.rfind(coded) >= 0 or form in values:
+        if find(coded) >= 0 or form in values:
             content = content.replace(coded, b"***")
             fields = {name: value.replace(form, "***") for name, value in fields.items()}
     return status, fields, content

@@ -6,11 +6,12 @@ import asyncio
 import html
 import json
 import re
+import time
 from urllib.parse import quote
 
 import pytest
 
-from tinker_ext._transport.headers import HeaderBlock
+from tinker_ext._transport.headers import HeaderBlock, blank, written_forms
 from tinker_ext._transport.messages import Call
 
 KEY = "tml-0123456789abcdef"
@@ -87,3 +88,15 @@ def test_a_key_is_blanked_however_a_reply_writes_it(status, form):
     assert taken_in(TWISTED, status, told, body)[1:] == ({"location": "/?k=***"}, blanked)
     assert taken_in(TWISTED, status, told, b"{}")[1:] == ({"location": "/?k=***"}, b"{}")
     assert taken_in(TWISTED, status, {"etag": "a"}, body)[1:] == ({"etag": "a"}, blanked)
+
+
+def test_much_that_looks_like_a_long_token_holds_nobody_up():
+    """M42: a server chooses both; the time grows with the one or the other, not with both."""
+
+    def seconds(length):
+        forms = written_forms(["AB" + "A" * length])
+        began = time.perf_counter()
+        assert blank(forms, (400, {}, b"A" * 500_000))[2] == b"A" * 500_000
+        return time.perf_counter() - began
+
+    assert min(seconds(20_000) for _ in range(3)) < 50 * min(seconds(20) for _ in range(3))
