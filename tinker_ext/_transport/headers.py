@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from typing import AnyStr
 from urllib.parse import quote
 
 import attrs
@@ -23,12 +24,12 @@ from tinker_ext.config import Concealed
 _SHORTEST_SECRET = 8
 _SEARCHED_BYTES = 65_536
 _SMALL_BYTES = 4096
+_MOST_ECHOES = 1000
 _RECENT_SECRETS = 16
 _MOST_BLOCKS = 64
 _SECRET_NAMES = frozenset({"x-api-key", "authorization", "x-tinker-weights-access-token"})
-_UNQUOTED = ("", "/", "/+:=~,;@!$&'()*")
-_QUOTED = re.compile("%[0-9A-F]{2}")
-_ESCAPE = re.compile(r"(?<=\\u)[0-9a-f]{4}")
+# What URLs leave as it is: most languages, Python, JavaScript, a segment of a path, a whole path.
+_UNQUOTED = ("", "/", "!'()*", "!$&'()*+,;=:@", "!$&'()*+,;=:@/")
 _TOKEN_NAME = b"weights_access_token"
 _TOKEN = re.compile(rb'"weights_access_token"\s*:\s*"([^"\\]+)"')
 
@@ -148,8 +149,8 @@ class WrittenForms:
     """How a reply may write secrets, as text and as bytes.
 
     Attributes:
-        every: All forms.
-        plain: Those without a `\\`.
+        every: All forms, in small letters: a digit of an escape may be a capital, and the next not.
+        plain: Those without an escape, as they are.
         marks: How an escape in one of the others begins: with none of these, none of those.
     """
 
@@ -161,30 +162,38 @@ class WrittenForms:
 def written_forms(secrets: Iterable[str]) -> WrittenForms:
     """How a reply may write secrets, as text and as bytes: JSON, URLs and HTML escape.
 
-    JSON may escape what it need not: PHP does that to a slash, .NET to everything but letters and
-    digits, and a server that means harm to every character.
+    JSON may escape what it need not: PHP does that to a slash, Go to what a page would read as a
+    tag, .NET to some more, and a server that means harm to every character.
     """
-    forms: dict[str, bytes] = {}
-    for secret in secrets:
+    forms: dict[str, None] = {}
+    # Of other letters, a body may have the UTF-8 where a header has Latin-1.
+    both = (text for secret in secrets for text in (secret, secret.encode().decode("latin-1")))
+    for secret in dict.fromkeys(both):
         plain = json.dumps(secret)[1:-1]
-        coded = [quote(secret, safe=safe, encoding="latin-1") for safe in _UNQUOTED]
         page = html.escape(secret)
-        escapes = [f"\\u{ord(each):04x}" for each in secret]
-        pairs = zip(secret, escapes, strict=True)
-        words = [each if each.isalnum() else escape for each, escape in pairs]
-        some = ["".join(words), "".join(escapes)]
         for form in (
             *(secret, plain, plain.replace("/", "\\/")),
-            *(some + [_ESCAPE.sub(lambda match: match[0].upper(), each) for each in some]),
-            *(coded + [_QUOTED.sub(lambda match: match[0].lower(), each) for each in coded]),
+            *(_escaped(secret, which) for which in (".", r"[\W_]")),
+            *(_escaped(plain, which) for which in ("[&<>]", r"\\?\"|[&'+<>`]")),
+            *(quote(secret, safe=safe, encoding="latin-1") for safe in _UNQUOTED),
             *(page, html.escape(secret, quote=False)),
             page.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
         ):
-            forms[Concealed(form)] = form.encode("latin-1")
-    every = tuple(forms.items())
-    unescaped = tuple(pair for pair in every if "\\" not in pair[0])
-    marks = {form[at : at + 2] for form, _ in every if (at := form.find("\\")) >= 0}
-    return WrittenForms(every, unescaped, tuple((mark, mark.encode("latin-1")) for mark in marks))
+            forms[Concealed(form)] = None
+    unescaped = [form for form in forms if "\\" not in form and "%" not in form]
+    marks = {form[at : at + 2] for form in forms if (at := form.find("\\")) >= 0}
+    marks |= {"%" for form in forms if "%" in form}
+    # In small letters each for itself: of text, these are also other letters than those of ASCII.
+    every = {Concealed(form.lower()): form.encode("latin-1").lower() for form in forms}
+    return WrittenForms(tuple(every.items()), _coded(unescaped), _coded(marks))
+
+
+def _escaped(text: str, which: str) -> str:
+    return re.sub(which, lambda match: f"\\u{ord(match[0][-1]):04x}", text)
+
+
+def _coded(forms: Iterable[str]) -> tuple[tuple[str, bytes], ...]:
+    return tuple((form, form.encode("latin-1")) for form in forms)
 
 
 def blank(forms: WrittenForms, raw: RawReply) -> RawReply:
@@ -202,16 +211,30 @@ def blank(forms: WrittenForms, raw: RawReply) -> RawReply:
     wanted = forms.plain
     for mark, coded in forms.marks:
         if place.rfind(coded) >= 0 or mark in values:
-            wanted = forms.every
+            wanted, place, values = forms.every, place.lower(), values.lower()
             break
     # From the end, CPython may compare all of a form at every byte: a server that gives a long
     # token and much that looks like it would hold up the loop for minutes.
     find = place.rfind if len(place) <= _SMALL_BYTES else place.find
     for form, coded in wanted:
         if find(coded) >= 0 or form in values:
-            content = content.replace(coded, b"***")
-            fields = {name: value.replace(form, "***") for name, value in fields.items()}
+            content = _cut(content, coded, b"***")
+            fields = {name: _cut(value, form, "***") for name, value in fields.items()}
     return status, fields, content
+
+
+def _cut(text: AnyStr, form: AnyStr, stars: AnyStr) -> AnyStr:
+    """Put stars in place of a form, in capitals or not."""
+    small = text.lower()
+    parts = small.split(form.lower(), _MOST_ECHOES)
+    # What echoes more often says nothing else; and a letter that grows moves what follows it.
+    if len(parts) > _MOST_ECHOES or len(small) != len(text):
+        return stars
+    kept, at = [], 0
+    for part in parts:
+        kept.append(text[at : at + len(part)])
+        at += len(part) + len(form)
+    return stars.join(kept)
 
 
 def forget_frames(error: BaseException) -> None:

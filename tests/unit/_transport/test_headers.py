@@ -6,10 +6,13 @@ import asyncio
 import html
 import json
 import re
+import string
 import time
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tinker_ext._transport.headers import HeaderBlock, blank, written_forms
 from tinker_ext._transport.messages import Call
@@ -77,6 +80,11 @@ TWISTED = 'tml-S3cr3t+Key/abc=="<&'
         quote(TWISTED),
         re.sub("%..", lambda match: match[0].lower(), quote(TWISTED, safe="")),
         html.escape(TWISTED),
+        quote(TWISTED, safe="!$&'()*+,;=:@"),  # a segment of a path
+        "tml-S3cr3t%2bKey%2Fabc%3D%3d%22%3C%26",
+        r"tml\u002DS3cr3t\u002bKey\u002fabc\u003D\u003d\u0022\u003C\u0026",
+        r"tml-S3cr3t+Key/abc==\"\u003c\u0026",  # Go
+        r"tml-S3cr3t\u002BKey/abc==\u0022\u003C\u0026",  # .NET
     ],
 )
 def test_a_key_is_blanked_however_a_reply_writes_it(status, form):
@@ -88,6 +96,44 @@ def test_a_key_is_blanked_however_a_reply_writes_it(status, form):
     assert taken_in(TWISTED, status, told, body)[1:] == ({"location": "/?k=***"}, blanked)
     assert taken_in(TWISTED, status, told, b"{}")[1:] == ({"location": "/?k=***"}, b"{}")
     assert taken_in(TWISTED, status, {"etag": "a"}, body)[1:] == ({"etag": "a"}, blanked)
+
+
+@pytest.mark.parametrize("around", ["", " %2C "])
+@pytest.mark.parametrize("form", ["GRO\xdc-key", "GRO\xc3\x9c-key", "GRO%C3%9c-key", "GRO%dc-key"])
+def test_a_key_with_other_letters_is_blanked(form, around):
+    """M33: a header is Latin-1, and what JSON or a URL repeats of it may be UTF-8."""
+    told = {"x-deprecation-note": form + around}
+    _, fields, content = taken_in("GRO\xdc-key", 400, told, (form + around).encode("latin-1"))
+    assert fields == {"x-deprecation-note": "***" + around}
+    assert content == b"***" + around.encode()
+
+
+def test_a_value_that_grows_in_small_letters_is_blanked_as_a_whole():
+    """M33: where its parts begin is not known any more."""
+    note = f"\u0130\u0130\u0130 %2C {TWISTED} \u0130"
+    _, fields, _ = taken_in(TWISTED, 200, {"x-deprecation-note": note, "etag": "A"}, b"{}")
+    assert fields == {"x-deprecation-note": "***", "etag": "A"}
+
+
+@pytest.mark.parametrize(("times", "left"), [(999, b"A***" * 999), (1000, b"***")])
+def test_a_page_of_echoes_is_not_taken_apart(times, left):
+    """M33: a server may send a hundred million of them."""
+    echo = b"A" + quote(TWISTED, safe="").encode()
+    assert taken_in(TWISTED, 400, {}, echo * times)[2] == left
+
+
+@given(st.text(string.ascii_letters + string.digits + string.punctuation, min_size=8), st.data())
+def test_a_key_is_blanked_whichever_digits_are_capitals(key, data):
+    """M33: `%2b` may stand beside `%3C`, and what is around it stays as it was."""
+
+    def drawn(match):
+        return match[0].lower() if data.draw(st.booleans()) else match[0]
+
+    form = re.sub("%..", drawn, quote(key, safe=""))
+    note = f"[%2B {form} Ab]"
+    _, fields, content = taken_in(key, 400, {"x-deprecation-note": note}, note.encode())
+    assert fields == {"x-deprecation-note": "[%2B *** Ab]"}
+    assert content == b"[%2B *** Ab]"
 
 
 def test_much_that_looks_like_a_long_token_holds_nobody_up():
