@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from tinker_api import models
 
+from tinker_ext import forks
 from tinker_ext.errors import InvalidInputError
 from tinker_ext.types.enums import StopReason
 from tinker_ext.types.records import Record, follow
@@ -219,8 +220,19 @@ class SampledSequence:
         )
 
 
+_making = forks.reentrant_lock()
+
+
+class _Received:
+    """What a response holds until its sequences are read; no field, so that no copy shows it."""
+
+    __slots__ = ("_decoded",)
+    if TYPE_CHECKING:
+        _decoded: tuple[Decoded, ...]
+
+
 @attrs.frozen(eq=False, repr=False, init=False)
-class SampleResponse:
+class SampleResponse(_Received):
     """The sequences of one sample call and what was asked about its prompt.
 
     Attributes:
@@ -240,22 +252,20 @@ class SampleResponse:
     _topk_prompt_logprobs_list: TopkList | None = attrs.field(
         default=None, alias="_topk_prompt_logprobs_list"
     )
-    _decoded: tuple[Decoded, ...] = attrs.field(default=(), init=False)
 
     if not TYPE_CHECKING:  # to a checker `sequences` is always there
 
         def __getattr__(self, name: str) -> Any:
             if name == "_decoded":
-                return ()  # not in pickles of earlier versions
+                return ()  # made by a caller, or from a pickle
             if name != "sequences":
                 raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-            decoded = self._decoded
-            if not decoded:  # another thread has just made them
-                return object.__getattribute__(self, name)
-            made = [SampledSequence(*each) for each in decoded]
-            object.__setattr__(self, name, made)
-            object.__setattr__(self, "_decoded", ())
-            return made
+            made = [SampledSequence(*each) for each in self._decoded]
+            with _making:
+                if self._decoded:  # else another thread has just made them
+                    object.__setattr__(self, name, made)
+                    object.__setattr__(self, "_decoded", ())
+            return object.__getattribute__(self, name)
 
     def __init__(
         self,

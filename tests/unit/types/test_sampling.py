@@ -4,7 +4,10 @@ import copy
 import gc
 import json
 import pickle
+import threading
+from typing import get_type_hints
 
+import attrs
 import numpy as np
 import pytest
 
@@ -18,6 +21,7 @@ from tinker_ext.types import (
     SamplingParams,
     TensorData,
     TopkLogprobs,
+    sampling,
 )
 from tinker_ext.types.optimizer import OptimizerConfigBase
 from tinker_ext.types.sampling import decoded_response
@@ -223,15 +227,35 @@ def test_a_received_response_travels(read_first):
         assert pickle.loads(pickle.dumps(other)) == received()
 
 
-def test_a_pickle_of_an_earlier_version_is_read():
-    """M16: a response that was pickled when its sequences were an attribute like any other."""
-    response = received()
-    state = response.__getstate__()
-    del state["_decoded"]
-    old = SampleResponse.__new__(SampleResponse)
-    old.__setstate__(state)
-    assert old == response
-    assert pickle.loads(pickle.dumps(old)) == response
+def test_threads_that_read_first_get_the_same_list(monkeypatch):
+    """M16: what one of them does to the list is not lost."""
+    response, seen = received(), []
+
+    def look():
+        seen.append(response.sequences)
+
+    class Slow(SampledSequence):
+        def __init__(self, *fields):
+            super().__init__(*fields)
+            if not seen:
+                seen.append(None)
+                other = threading.Thread(target=look)
+                other.start()
+                other.join()
+
+    monkeypatch.setattr(sampling, "SampledSequence", Slow)
+    look()
+    assert seen[1] is seen[2] is response.sequences
+
+
+def test_a_received_response_has_the_fields_of_any_other():
+    """M16: `attrs.asdict` and `attrs.astuple` show what `SampleResponse(…)` takes, and no more."""
+    made = SampleResponse(received().sequences)
+    assert attrs.asdict(received(), recurse=False) == attrs.asdict(made, recurse=False)
+    assert type(made)(*attrs.astuple(received(), recurse=False)) == made
+    assert attrs.evolve(received(), prompt_cache_hit_tokens=0) == made
+    names = [field.name for field in attrs.fields(SampleResponse)]
+    assert list(get_type_hints(SampleResponse)) == names
 
 
 def test_responses_that_nobody_has_read_yet_are_one_object_each():
