@@ -136,7 +136,7 @@ class HeaderBlock:
 
 def _secrets(value: str) -> Iterable[str]:
     """A value and, of `Bearer …`, the token alone; without those too short to be secret."""
-    each = {value, value.rpartition(" ")[2]}
+    each = dict.fromkeys((value, value.rpartition(" ")[2]))  # the longer one is looked for first
     return [Concealed(text) for text in each if len(text) >= _SHORTEST_SECRET]
 
 

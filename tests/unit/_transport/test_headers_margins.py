@@ -71,6 +71,14 @@ def test_a_secret_has_eight_letters_or_more(key, stays):
     assert shown(HeaderBlock(None, [("X-Gateway", f"Bearer {key}")]), key) is stays
 
 
+@pytest.mark.parametrize("number", range(8))
+def test_of_a_secret_with_a_space_nothing_is_left(number):
+    """M33: its last word is a secret as well, but not before the whole is blanked."""
+    value = f"first-half-{number} second-half-{number}"
+    block = HeaderBlock(None, [("X-Gateway", value)])
+    assert block.receive((400, {}, value.encode()))[2] == b"***"
+
+
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
 def test_a_page_that_refuses_is_searched_to_its_end(status):
     """M33: errors are logged and pickled, however long they are."""
