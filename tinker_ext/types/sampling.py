@@ -258,13 +258,12 @@ class SampleResponse(_Received):
         def __getattr__(self, name: str) -> Any:
             if name == "_decoded":
                 return ()  # made by a caller, or from a pickle
-            if name != "sequences":
-                raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
-            made = [SampledSequence(*each) for each in self._decoded]
-            with _making:
-                if self._decoded:  # else another thread has just made them
-                    object.__setattr__(self, name, made)
-                    object.__setattr__(self, "_decoded", ())
+            if name == "sequences":
+                made = [SampledSequence(*each) for each in self._decoded]
+                with _making:
+                    if self._decoded:  # else another thread has just made them
+                        object.__setattr__(self, name, made)
+                        object.__setattr__(self, "_decoded", ())
             return object.__getattribute__(self, name)
 
     def __init__(

@@ -211,7 +211,7 @@ def test_a_received_response_has_a_real_list():
     made = SampledSequence("stop", tokens_np=np.array([5, 6]), logprobs_np=np.array([-0.5, -1.0]))
     assert response == SampleResponse([made, made])
     assert repr(received()) == repr(SampleResponse([made, made]))
-    with pytest.raises(AttributeError, match="'SampleResponse' has no attribute 'sequence'"):
+    with pytest.raises(AttributeError, match="'SampleResponse' object has no attribute 'sequence'"):
         _ = received().sequence
     assert received(0).sequences == []
 
@@ -225,6 +225,12 @@ def test_a_received_response_travels(read_first):
     for other in (pickle.loads(pickle.dumps(response)), copy.copy(response)):
         assert other == received()
         assert pickle.loads(pickle.dumps(other)) == received()
+
+
+def test_an_attribute_that_cannot_be_computed_says_why():
+    """M16: `prompt_logprobs` is there; what was given for it has no `tolist`."""
+    with pytest.raises(AttributeError, match="'list' object has no attribute 'tolist'"):
+        _ = SampleResponse([], prompt_logprobs_np=[-1.0]).prompt_logprobs
 
 
 def test_threads_that_read_first_get_the_same_list(monkeypatch):
