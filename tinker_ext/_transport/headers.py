@@ -183,6 +183,8 @@ def written_forms(secrets: Iterable[str]) -> WrittenForms:
     unescaped = [form for form in forms if "\\" not in form and "%" not in form]
     marks = {form[at : at + 2] for form in forms if (at := form.find("\\")) >= 0}
     marks |= {"%" for form in forms if "%" in form}
+    # A gateway may quote a reply in its own.
+    forms |= dict.fromkeys([Concealed(json.dumps(form)[1:-1]) for form in forms])
     # In small letters each for itself: of text, these are also other letters than those of ASCII.
     every = {Concealed(form.lower()): form.encode("latin-1").lower() for form in forms}
     return WrittenForms(tuple(every.items()), _coded(unescaped), _coded(marks))

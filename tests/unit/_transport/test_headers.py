@@ -85,6 +85,8 @@ TWISTED = 'tml-S3cr3t+Key/abc=="<&'
         r"tml\u002DS3cr3t\u002bKey\u002fabc\u003D\u003d\u0022\u003C\u0026",
         r"tml-S3cr3t+Key/abc==\"\u003c\u0026",  # Go
         r"tml-S3cr3t\u002BKey/abc==\u0022\u003C\u0026",  # .NET
+        r"tml-S3cr3t\\u002BKey/abc==\\u0022\\u003C\\u0026",  # within JSON again
+        r"tml-S3cr3t+Key\\/abc==\\\"<&",
     ],
 )
 def test_a_key_is_blanked_however_a_reply_writes_it(status, form):
