@@ -136,7 +136,7 @@ class HeaderBlock:
 
 def _secrets(value: str) -> Iterable[str]:
     """A value and, of `Bearer …`, the token alone; without those too short to be secret."""
-    each = dict.fromkeys((value, value.rpartition(" ")[2]))  # the longer one is looked for first
+    each = {value, value.rpartition(" ")[2]}
     return [Concealed(text) for text in each if len(text) >= _SHORTEST_SECRET]
 
 
@@ -165,10 +165,10 @@ def written_forms(secrets: Iterable[str]) -> WrittenForms:
     JSON may escape what it need not: PHP does that to a slash, Go to what a page would read as a
     tag, .NET to some more, and a server that means harm to every character.
     """
-    forms: dict[str, None] = {}
+    forms: set[str] = set()
     # Of other letters, a body may have the UTF-8 where a header has Latin-1.
-    both = (text for secret in secrets for text in (secret, secret.encode().decode("latin-1")))
-    for secret in dict.fromkeys(both):
+    both = {text for secret in secrets for text in (secret, secret.encode().decode("latin-1"))}
+    for secret in both:
         plain = json.dumps(secret)[1:-1]
         page = html.escape(secret)
         for form in (
@@ -179,14 +179,16 @@ def written_forms(secrets: Iterable[str]) -> WrittenForms:
             *(page, html.escape(secret, quote=False)),
             page.replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
         ):
-            forms[Concealed(form)] = None
-    unescaped = [form for form in forms if "\\" not in form and "%" not in form]
+            forms.add(Concealed(form))
     marks = {form[at : at + 2] for form in forms if (at := form.find("\\")) >= 0}
     marks |= {"%" for form in forms if "%" in form}
     # A gateway may quote a reply in its own.
-    forms |= dict.fromkeys([Concealed(json.dumps(form)[1:-1]) for form in forms])
+    forms |= {Concealed(json.dumps(form)[1:-1]) for form in forms}
+    # One secret may be a part of another, of which nothing is to be left.
+    ordered = sorted(forms, key=len, reverse=True)
+    unescaped = [form for form in ordered if "\\" not in form and "%" not in form]
     # In small letters each for itself: of text, these are also other letters than those of ASCII.
-    every = {Concealed(form.lower()): form.encode("latin-1").lower() for form in forms}
+    every = {Concealed(form.lower()): form.encode("latin-1").lower() for form in ordered}
     return WrittenForms(tuple(every.items()), _coded(unescaped), _coded(marks))
 
 
