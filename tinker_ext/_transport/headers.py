@@ -25,6 +25,7 @@ _SHORTEST_SECRET = 8
 _SEARCHED_BYTES = 65_536
 _SMALL_BYTES = 4096
 _MOST_ECHOES = 1000
+_LONGEST_ECHO = 1 << 24
 _RECENT_SECRETS = 16
 _MOST_BLOCKS = 64
 _SECRET_NAMES = frozenset({"x-api-key", "authorization", "x-tinker-weights-access-token"})
@@ -229,9 +230,11 @@ def blank(forms: WrittenForms, raw: RawReply) -> RawReply:
 
 def _cut(text: AnyStr, form: AnyStr, stars: AnyStr) -> AnyStr:
     """Put stars in place of a form, in capitals or not."""
+    # What is that long, or echoes that often, is no message; a letter that grows moves the others.
+    if len(text) > _LONGEST_ECHO:
+        return stars
     small = text.lower()
     parts = small.split(form.lower(), _MOST_ECHOES)
-    # What echoes more often says nothing else; and a letter that grows moves what follows it.
     if len(parts) > _MOST_ECHOES or len(small) != len(text):
         return stars
     kept, at = [], 0
