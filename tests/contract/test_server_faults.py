@@ -209,10 +209,18 @@ def test_the_fixtures(tinker_server, tinker_faults):
         ({"kind": "drop_respnse"}, "did you mean 'drop_response'? Kinds: drop_request"),
         ({"kind": "no_completions", "path": "asample"}, "strikes retrieve_futures only"),
         ({"kind": "status", "path": "/_mock/log"}, "no request has the path"),
+        ({"kind": "reset", "nth": 0}, "nth counts requests from 1, so 0 never strikes"),
+        ({"kind": "reset", "nth": []}, "nth counts requests from 1, so empty never strikes"),
+        ({"kind": "reset", "every": 0}, "every must be at least 1, not 0"),
+        ({"kind": "reset", "times": 0}, "times must be at least 1, not 0"),
+        ({"kind": "reset", "probability": -0.1}, "probability must be from 0 to 1, not -0.1"),
+        ({"kind": "reset", "probability": 10}, "probability must be from 0 to 1, not 10"),
+        ({"kind": "status", "status": 5030}, "status must be from 100 to 999, not 5030"),
+        ({"kind": "delay", "delay": -1}, "delay must be at least 0, not -1"),
     ],
 )
 def test_a_rule_that_can_never_strike_is_refused(rule, text):
-    """F44: a typo in a fault would make a test prove nothing."""
+    """M40, F44: a typo in a fault would make a test prove nothing."""
     with pytest.raises(ValueError, match=re.escape(text)):
         FaultPlan().add(rule)
     with pytest.raises(ValueError, match=re.escape(text)):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, Protocol
@@ -53,6 +54,17 @@ def _numbers(value: int | Iterable[int] | None) -> frozenset[int] | None:
     return frozenset((value,)) if isinstance(value, int) else frozenset(value)
 
 
+def _between(least: float, most: float = math.inf) -> Callable[[Any, Any, float | None], None]:
+    """Return a validator that accepts None and the numbers from `least` to `most`."""
+    limits = f"at least {least}" if most == math.inf else f"from {least} to {most}"
+
+    def check(_: Any, field: Any, value: float | None) -> None:
+        if value is not None and not least <= value <= most:
+            raise ValueError(f"{field.name} must be {limits}, not {value}")
+
+    return check
+
+
 def _pattern(path: str) -> str:
     return re.sub(r"\{\w+\}", "*", path)
 
@@ -61,8 +73,8 @@ def _pattern(path: str) -> str:
 class Fault:
     """One rule: a kind of misbehaviour and the requests it strikes.
 
-    A kind or a path that this server does not know is refused: the rule would never strike, and a
-    test that relies on it would prove nothing.
+    A kind or a path that this server does not know and a number out of range are refused: the rule
+    would never strike, and a test that relies on it would prove nothing.
 
     Attributes:
         kind: A key of :data:`KINDS`.
@@ -86,11 +98,11 @@ class Fault:
     path: str = attrs.field(default="*", converter=_pattern)
     method: str | None = None
     nth: frozenset[int] | None = attrs.field(default=None, converter=_numbers)
-    every: int | None = None
-    probability: float = 1.0
-    times: int | None = None
-    status: int | None = None
-    delay: float = 1.0
+    every: int | None = attrs.field(default=None, validator=_between(1))
+    probability: float = attrs.field(default=1.0, validator=_between(0, 1))
+    times: int | None = attrs.field(default=None, validator=_between(1))
+    status: int | None = attrs.field(default=None, validator=_between(100, 999))
+    delay: float = attrs.field(default=1.0, validator=_between(0))
     after: bool = False
     retry_after: float | str | None = None
     headers: Mapping[str, str] = attrs.field(factory=dict)
@@ -105,6 +117,12 @@ class Fault:
             near = get_close_matches(kind, KINDS, 1)
             hint = f"did you mean {near[0]!r}? Kinds" if near else "kinds"
             raise ValueError(f"there is no fault {kind!r}; {hint}: {', '.join(KINDS)}")
+
+    @nth.validator
+    def _check_nth(self, _: Any, nth: frozenset[int] | None) -> None:
+        if nth is not None and not all(number >= 1 for number in nth or (0,)):
+            given = ", ".join(map(str, sorted(nth))) or "empty"
+            raise ValueError(f"nth counts requests from 1, so {given} never strikes")
 
     @path.validator
     def _check_path(self, _: Any, path: str) -> None:
