@@ -23,8 +23,15 @@ def _note(context: click.Context, option: click.Parameter, value: Any) -> None:
         setattr(screen_of(context), option.name or "", value)
 
 
-def shared_options() -> list[click.Parameter]:
-    """Return the options that stand before the name of a command or a group, or behind it."""
+SERVER = "The server; by default TINKER_BASE_URL."
+
+
+def shared_options(server: str = SERVER) -> list[click.Parameter]:
+    """Return the options that stand before the name of a command or a group, or behind it.
+
+    Args:
+        server: Help of `--base-url`.
+    """
     options: dict[str, Any] = {"callback": _note, "expose_value": False, "is_eager": True}
     return [
         click.Option(
@@ -36,7 +43,7 @@ def shared_options() -> list[click.Parameter]:
         click.Option(
             ["--base-url"],
             metavar="URL",
-            help="The server; by default TINKER_BASE_URL.",
+            help=server,
             **options,
         ),
         click.Option(["--debug"], is_flag=True, help="Show the traceback of an error.", **options),
@@ -46,10 +53,12 @@ def shared_options() -> list[click.Parameter]:
 class Command(click.Command):
     """A command that the shared options may follow, and whose help keeps its examples' lines."""
 
-    def __init__(self, *args: Any, examples: str = "", **options: Any) -> None:
+    def __init__(
+        self, *args: Any, examples: str = "", server: str = SERVER, **options: Any
+    ) -> None:
         options.setdefault("context_settings", NAMES)
         super().__init__(*args, **options)
-        self.params.extend(shared_options())
+        self.params.extend(shared_options(server))
         self.examples = examples
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -32,7 +32,12 @@ tinker-ext --base-url http://127.0.0.1:8000 quickstart  # the same on another se
 """
 
 
-@click.command(cls=Command, name="quickstart", examples=EXAMPLES)
+@click.command(
+    cls=Command,
+    name="quickstart",
+    examples=EXAMPLES,
+    server="The server; by default the embedded one, also with TINKER_BASE_URL set.",
+)
 @click.option("--steps", type=click.IntRange(1), default=150, show_default=True,
               help="Optimizer steps.")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path),

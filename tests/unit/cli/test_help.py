@@ -77,6 +77,13 @@ def test_every_page_teaches(path, command):
         ).replace("--base-url http://127.0.0.1:8000 ", "")
 
 
+def test_the_quickstart_says_which_server_it_uses():
+    """M36: the one command that stays here with TINKER_BASE_URL set does not say otherwise."""
+    page = CliRunner().invoke(root, ["quickstart", "--help"]).output
+    assert "by default TINKER_BASE_URL" not in page
+    assert "by default the embedded one" in page
+
+
 @pytest.mark.parametrize(
     "words",
     [
