@@ -55,7 +55,7 @@ def command(context: click.Context, steps: int, out: Path, model: str, seed: int
     --base-url names a server.
     """
     from tinker_ext import ServiceClient
-    from tinker_ext.quickstart.lesson import LEARNING_RATE, RANK, Lesson
+    from tinker_ext.quickstart.lesson import ANSWER_TOKENS, LEARNING_RATE, RANK, Lesson
     from tinker_ext.quickstart.listing import lines
 
     screen = screen_of(context)
@@ -73,7 +73,15 @@ def command(context: click.Context, steps: int, out: Path, model: str, seed: int
             lesson.train(on_step)
         after = lesson.answers()
         restored = lesson.save_and_restore()
-    program = lines(url=url, model=model, steps=steps, seed=seed, rank=RANK, rate=LEARNING_RATE)
+    program = lines(
+        url=url,
+        model=model,
+        steps=steps,
+        seed=seed,
+        rank=RANK,
+        rate=LEARNING_RATE,
+        answer_tokens=ANSWER_TOKENS,
+    )
     files = _write(out, lesson, program)
     seconds = time.monotonic() - begin
     if screen.is_json:

@@ -14,15 +14,26 @@ for step in range({steps}):
     result = trainer.forward_backward(data, "cross_entropy")
     trainer.optim_step(AdamParams(learning_rate={rate} * (1 - step / {steps}))).result()
 print(f"loss per token {{result.result().loss_per_token:.3f}}")  # .loss is the sum over all tokens
-print("saved as", trainer.save_state("animals").result().path)
 sampler = trainer.save_weights_and_get_sampling_client()
-reply = sampler.sample(ints(text.encode("The cow says")), 1, SamplingParams(max_tokens=5)).result()
-print(text.decode(reply.sequences[0].tokens))
+params = SamplingParams(max_tokens={answer_tokens}, temperature=0, stop=["\\n"], seed=0)
+reply = sampler.sample(ints(text.encode("The cow says")), 1, params).result()
+print("The cow says", text.decode(reply.sequences[0].tokens).strip())
+print("saved as", trainer.save_state("quickstart").result().path)
 service.close("success").result()
 """
 
 
-def lines(*, url: str, model: str, steps: int, seed: int, rank: int, rate: float) -> str:
+def lines(
+    *, url: str, model: str, steps: int, seed: int, rank: int, rate: float, answer_tokens: int
+) -> str:
     """Return the program that does what a lesson with these options did."""
-    program = _LINES.format(url=url, model=model, steps=steps, seed=seed, rank=rank, rate=rate)
+    program = _LINES.format(
+        url=url,
+        model=model,
+        steps=steps,
+        seed=seed,
+        rank=rank,
+        rate=rate,
+        answer_tokens=answer_tokens,
+    )
     return program.replace("'", '"')

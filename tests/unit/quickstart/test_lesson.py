@@ -2,10 +2,11 @@
 
 import contextlib
 import io
+import re
 
 from tinker_ext import ServiceClient
 from tinker_ext.quickstart.data import animals, questions
-from tinker_ext.quickstart.lesson import LEARNING_RATE, RANK, Lesson
+from tinker_ext.quickstart.lesson import ANSWER_TOKENS, LEARNING_RATE, RANK, Lesson
 from tinker_ext.quickstart.listing import lines
 
 
@@ -32,15 +33,18 @@ def test_a_short_lesson():
 
 
 def test_the_printed_program_is_the_lesson_with_its_options():
-    """M36: as printed it trains the same model with the same steps, seed and rate."""
-    options = {"url": "embedded", "model": "tinker-ext/tiny", "steps": 3, "seed": 5}
-    program = lines(**options, rank=RANK, rate=LEARNING_RATE)
+    """M36: as printed it trains the same model, answers the same and saves under the same name."""
+    options = {"url": "embedded", "model": "tinker-ext/tiny", "steps": 40, "seed": 5}
+    program = lines(**options, rank=RANK, rate=LEARNING_RATE, answer_tokens=ANSWER_TOKENS)
     assert max(map(len, program.splitlines())) <= 100
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(program, {})
-    assert "saved as tinker://" in printed.getvalue()
     with ServiceClient(base_url="embedded") as service:
-        lesson = Lesson(service, steps=3, seed=5)
+        lesson = Lesson(service, steps=40, seed=5)
         lesson.train(lambda step: None)
+        (said,) = [a for a in lesson.answers() if a.question.prompt == "The cow says"]
+        name = lesson.save_and_restore().path.rpartition("/")[2]
+    assert re.search(rf"^saved as tinker://.*/{name}$", printed.getvalue(), re.M)
+    assert f"The cow says {said.text.strip()}\n" in printed.getvalue()
     assert f"loss per token {lesson.losses[-1]:.3f}\n" in printed.getvalue()
