@@ -185,7 +185,8 @@ def command_line() -> str:
         top = import_module(f"tinker_ext.cli.{entry.module}").command
         for path, command in _walk((entry.name,), top):
             name = " ".join(("tinker-ext", *path))
-            context = click.Context(command, info_name=name, terminal_width=WIDTH)
+            settings = command.context_settings | {"terminal_width": WIDTH}
+            context = click.Context(command, info_name=name, **settings)
             level = "##" if len(path) == 1 else "###"
             parts += [f"{level} {' '.join(path)}", _code(command.get_help(context))]
     return "\n\n".join(parts) + "\n"

@@ -55,3 +55,4 @@ def test_no_command_is_missing(pages):
     assert "\n### checkpoint download\n" in page
     shown = CliRunner().invoke(Root(), ["checkpoint", "download", "--help"]).output
     assert next(line.strip() for line in shown.splitlines() if "--force" in line) in page
+    assert page.count("\n  -h, --help ") == page.count("\nUsage: ")
