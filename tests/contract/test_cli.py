@@ -8,6 +8,7 @@ import socket
 import sys
 import types
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
@@ -365,6 +366,8 @@ def test_push_hf_without_the_library(trained, show, monkeypatch):
     ("who", "repo", "said"),
     [
         (PermissionError("401: no token"), "me/x", "Log in with `hf auth login`"),
+        (httpx.ConnectError("no such host"), "me/x", "cannot be reached: no such host"),
+        (ConnectionError("offline mode. See …"), "me/x", "cannot be reached: offline mode\n"),
         ({"name": "me", "orgs": [{"name": "lab"}]}, "you/x", "You can write to: me/x, lab/x."),
     ],
 )

@@ -22,6 +22,9 @@ tinker-ext checkpoint push-hf tinker://RUN/weights/final -r me/my-adapter
 tinker-ext checkpoint push-hf tinker://RUN/weights/final --public --create-pr
 """
 
+UNREACHED = frozenset({"TransportError", "ConnectionError", "Timeout", "TimeoutError"})
+"""Classes of errors, by name, that say nothing about who is logged in."""
+
 
 @click.command(cls=Command, name="push-hf", examples=EXAMPLES)
 @path_argument
@@ -99,13 +102,19 @@ def _check_access(api: Any, repo: str | None) -> None:
     """Refuse an upload that would fail after minutes of export and download.
 
     Raises:
-        CommandError: Nobody is logged in, or the repository belongs to somebody else.
+        CommandError: The Hub is out of reach, nobody is logged in, or the repository belongs to
+            somebody else.
     """
     try:
         who = api.whoami()
     except Exception as error:
-        # The hub library raises many unrelated classes; all mean that it does not know us.
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        # The hub library raises many unrelated classes, of httpx or of requests by its version.
+        reason = (str(error).splitlines() or [type(error).__name__])[0].partition(". ")[0][:200]
+        if UNREACHED.intersection(cls.__name__ for cls in type(error).__mro__):
+            raise CommandError(
+                f"the Hugging Face Hub cannot be reached: {reason}",
+                "Check the network, HF_ENDPOINT and HF_HUB_OFFLINE. Nothing was exported.",
+            ) from None
         raise CommandError(
             f"the Hugging Face Hub does not let you in: {reason}",
             "Log in with `hf auth login`, or set HF_TOKEN. Nothing was exported.",
