@@ -1,5 +1,6 @@
 """F40: a run on an embedded server with a folder survives kill -9; else the error says why."""
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -78,6 +79,25 @@ def test_without_a_folder_the_error_names_the_cause(tmp_path):
     ):
         for _ in run.steps(12):
             pass
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+def test_without_a_folder_a_run_does_not_take_up_another_model(tmp_path, caplog, steps):
+    """M20, F40: the next process gives its own models and checkpoints the ids of the run's."""
+    killed_after(start("embedded", tmp_path / "journal", 12), steps)
+    embedded.reset()  # so that the ids are those of a process that begins
+    other = ServiceClient(base_url="embedded")
+    trained = other.create_lora_training_client("tinker-ext/tiny", rank=4, seed=9)
+    trained.save_state("step-000003").result()
+    options = {"base_model": "tinker-ext/tiny", "rank": 4, "seed": 3, "base_url": "embedded"}
+    with pytest.raises(JournalError) if steps > 3 else contextlib.nullcontext():  # noqa: SIM117
+        with tinker_ext.Run(tmp_path / "journal", **options) as run:
+            assert next(iter(run.steps(12))) == 0
+            assert run.how == "restarted"
+            assert run.training.model_id != trained.model_id
+    if steps < 3:
+        assert "embedded server of a process that has ended" in caplog.text
+    other.close().result()
 
 
 def listed(service):

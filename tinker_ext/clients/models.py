@@ -263,6 +263,7 @@ async def _begin(
         step=step,
         url=_public(workspace.server.base_url),
         notes=dict(notes or {}),
+        process=embedded.process(workspace.server.base_url),
     )
     client.queue.recorder = Recorder(workspace.server, journal)
     workspace.followed = client.queue
@@ -324,7 +325,7 @@ async def resume(
     model = state.model
     dialect = await workspace.server.ready()
     lost = await _lost(workspace, model)
-    if lost is None:
+    if lost is None and not _ended_with_its_process(workspace, model):
         obstacle = _obstacle(journal, dialect) if reattach else "reattach=False was asked for"
         if obstacle is None:
             recorded = Recorder(workspace.server, journal)
@@ -347,6 +348,12 @@ async def resume(
             model.model_id,
         )
     return await _restore(workspace, journal, user_metadata, lost)
+
+
+def _ended_with_its_process(workspace: Workspace, model: TrainedModel) -> bool:
+    """Whether what has its id, and the ids of its checkpoints, on this server is another model."""
+    here = embedded.process(workspace.server.base_url)
+    return None not in (here, model.process) and here != model.process
 
 
 async def _lost(workspace: Workspace, model: TrainedModel) -> TinkerError | None:
@@ -391,7 +398,7 @@ async def _attach(workspace: Workspace, recorded: Recorder, model: TrainedModel)
 
 
 def _what_to_do(base_url: str) -> str:
-    if base_url == embedded.URL:
+    if embedded.process(base_url) is not None:
         return (
             "The run was on the embedded server of a process that has ended, and its checkpoints "
             "ended with it. Start over with another journal and base_url='embedded:FOLDER', which "
@@ -414,8 +421,9 @@ async def _restore(
     assert plan is not None
     model = state.model
     assert model is not None
-    reason = ""
-    for checkpoint in reversed(state.checkpoints):
+    ended = _ended_with_its_process(workspace, model)
+    reason = "it is of another process." if ended else ""
+    for checkpoint in () if ended else reversed(state.checkpoints):
         try:
             client = await _load(
                 workspace, SavedState(checkpoint.path, user_metadata=user_metadata)
@@ -457,7 +465,11 @@ async def _restore(
             f"{lost.message} Nothing was changed. Resume with the key of the run, or use another "
             "journal to start over."
         )
-    log.warning("The run has no checkpoint; it starts again at step 0.")
+    cause = (
+        " It was on the embedded server of a process that has ended; base_url='embedded:FOLDER' "
+        "keeps its state in a folder."
+    )
+    log.warning("The run has no checkpoint; it starts again at step 0.%s", cause if ended else "")
     lora = LoraConfig(**{name: plan[name] for name in ADAPTER if name in plan})
     family = OptimizerConfigBase(**plan["optimizer"]) if plan.get("optimizer") else None
     again = NewModel(plan["base_model"], lora, user_metadata, family)

@@ -48,13 +48,19 @@ def _makes_a_model(_: object, field: attrs.Attribute[Any], plan: Any) -> None:
 
 @attrs.frozen
 class TrainedModel:
-    """One model on a server that the run has trained."""
+    """One model on a server that the run has trained.
+
+    Attributes:
+        process: Of a server that ends with its process, which one that was: the next one gives
+            other models the same ids.
+    """
 
     session_id: str = attrs.field(validator=_TEXT)
     model_id: str = attrs.field(validator=_TEXT)
     number: int = attrs.field(validator=_COUNT)
     first_seq_id: int = attrs.field(default=1, validator=_COUNT)
     base_url: str = attrs.field(default="", validator=_TEXT)
+    process: str | None = attrs.field(default=None, validator=optional(_TEXT))
 
 
 @attrs.frozen
@@ -169,9 +175,10 @@ class State:
         step: int,
         url: str = "",
         notes: Mapping[str, Any] | None = None,
+        process: str | None = None,
     ) -> None:
         """The model that is trained from a step on."""
-        self.model = TrainedModel(session, model, number, seq, url)
+        self.model = TrainedModel(session, model, number, seq, url, process)
         self.attached, self.ended = 1, None
         self.next_step, self.next_seq_id, self.notes = step, seq, notes or {}
         self.requests, self.gradients = {}, False

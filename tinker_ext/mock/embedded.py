@@ -99,6 +99,14 @@ def name(base_url: str = NAMES[0]) -> str:
     return place if folder(base_url) is not None else _name + place.removeprefix(URL)
 
 
+def process(url: str) -> str | None:
+    """What tells the server of this process at a URL of requests from that of another process.
+
+    None for a server that outlives its process: it has a folder, or is not embedded.
+    """
+    return _name if url in (URL, f"{URL}/hosted") else None
+
+
 def knows(server: str | None, sampler_id: str | None) -> bool:
     """Whether a sampler lives here: on an application of this process, or on its copy of one."""
     place = server or ""
