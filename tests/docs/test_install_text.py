@@ -24,8 +24,23 @@ def test_nobody_is_sent_to_an_index_that_has_no_package():
         for path in TEXTS:
             if path.name != "_extras.py":
                 assert not pattern.search(path.read_text(encoding="utf-8")), path
-    assert ("not on a package index" in (ROOT / "README.md").read_text()) is not PUBLISHED
-    assert ("not on a package index" in (ROOT / "docs/install.md").read_text()) is not PUBLISHED
+    stale = [
+        name
+        for name in ("README.md", "docs/install.md", "docs/llms.txt")
+        if ("not on a package index" in (ROOT / name).read_text(encoding="utf-8")) is PUBLISHED
+    ]
+    assert not stale, f"{stale} do not say what PUBLISHED says"
+
+
+def test_the_file_for_language_models_links_to_pages_of_the_site():
+    """M51: it is read on its own, so its links are whole, and each leads to a page there is."""
+    site = "https://tinker-ext.github.io/tinker-ext/"
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "docs/llms.txt").read_text(encoding="utf-8"))
+    pages = {f"{link.removeprefix(site).rstrip('/') or 'index'}.md" for link in links}
+    assert all(link.startswith(site) for link in links)
+    assert (
+        pages - set(re.findall(r"[\w/-]+\.md$", (ROOT / "mkdocs.yml").read_text(), re.M)) == set()
+    )
 
 
 def test_the_extras_are_what_the_hints_name():
