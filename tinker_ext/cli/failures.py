@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 
-from tinker_ext._extras import how_to_install
+from tinker_ext._extras import NEEDS, how_to_install
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -78,6 +78,13 @@ def lines_for(error: BaseException) -> list[str]:
         place = f": {error.filename}" if error.filename else ""
         return [f"Error: {error.strerror}{place}"]
     if isinstance(error, ImportError):
+        package = (error.name or "").partition(".")[0].replace("_", "-")
+        extra = next((extra for extra, packages in NEEDS.items() if package in packages), None)
+        if extra is not None:
+            return [
+                f"Error: this command needs {package}, which is not installed",
+                f"Install it with: {how_to_install(extra)}",
+            ]
         return [
             f"Error: {error}",
             f"Install what is missing; all optional parts: {how_to_install('all')}",

@@ -43,6 +43,14 @@ def test_every_title_belongs_to_an_error():
     assert all(issubclass(getattr(errors, name), errors.TinkerError) for name, _ in TITLES)
 
 
+def test_a_missing_package_is_named_with_what_installs_it():
+    """M36: a core install has click through tokenizers, so rich is what commands miss."""
+    assert lines_for(ModuleNotFoundError("No module named 'rich'", name="rich.console")) == [
+        "Error: this command needs rich, which is not installed",
+        "Install it with: pip install click rich",
+    ]
+
+
 def test_a_hint_is_printed_once():
     """M36: the hint has a line of its own and is not repeated in the first."""
     error = errors.TinkerError("it broke").with_context(hint="mend it")
