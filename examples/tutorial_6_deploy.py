@@ -64,7 +64,7 @@ server.__exit__(None, None, None)
 # %% [markdown]
 # ## PEFT
 #
-# ```text
+# ```py
 # from peft import PeftModel
 # from transformers import AutoModelForCausalLM
 #

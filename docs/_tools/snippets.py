@@ -15,9 +15,10 @@ from typing import Any
 HERE = Path(__file__).parent
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
 
-# `console` shows what a person types on another machine, `text` is not a program.
+# `console` shows what a person types on another machine, `py` needs what is not on this one, `text`
+# is not a program.
 RUNNABLE = {"python", "bash"}
-SHOWN = {"console", "diff", "text", "yaml", "json", "toml"}
+SHOWN = {"console", "py", "diff", "text", "yaml", "json", "toml"}
 
 COLUMNS = re.compile(r"\S {3}|[\u2500-\u28ff]")
 """What shows that a line belongs to a table or a chart."""

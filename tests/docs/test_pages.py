@@ -30,6 +30,14 @@ def test_blocks_say_what_they_are(page):
     assert kinds <= snippets.RUNNABLE | snippets.SHOWN, kinds
 
 
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_python_is_shown_as_python(page):
+    """M51: what cannot run where the site is built has the colours of a program all the same."""
+    starts = re.compile(r"(from \w+ import|import|def)\b|(result|service) = |\$ python - <<")
+    for language, text in snippets.blocks(TEXTS[page]):
+        assert language not in ("text", "console") or not starts.match(text), text
+
+
 def test_a_block_that_fails_is_named_with_its_line():
     """M51: the build stops at the first wrong snippet and says where it stands."""
     page = "# Page\n\n```python\nx = 1\n```\n\n```python\nprint(x)\nraise ValueError(x)\n```\n"
