@@ -58,7 +58,9 @@ def split_base_url(url: str) -> tuple[Origin, str]:
     try:
         parts = urlsplit(url.strip())
         port = parts.port
-    except ValueError:
+    except ValueError as error:
+        if str(error).startswith("Port"):
+            raise ConfigurationError("the port of the base URL is no number up to 65535") from None
         raise ConfigurationError("the base URL is not a URL") from None
     scheme = parts.scheme.lower()
     if scheme not in _PORTS:
