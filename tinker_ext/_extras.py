@@ -1,10 +1,6 @@
-"""What to type to get an optional part of the package; the one place that knows how it is got."""
+"""What to type to get an optional part of the package."""
 
 from __future__ import annotations
-
-PUBLISHED = False
-"""Whether the package can be had from an index by its name. README and docs/install.md say the
-same; `tests/docs/test_install_text.py` holds them together."""
 
 NEEDS = {
     "cli": ("click", "rich"),
@@ -30,13 +26,11 @@ APART = ("trackio", "wandb", "tensorboard", "mlflow", "ray", "torch")
 
 
 def how_to_install(extra: str) -> str:
-    """Return the command that brings an extra, however the package itself was installed.
+    """Return the command that brings what an extra needs, however the package was installed.
 
     Example:
         >>> how_to_install("cli")
         'pip install click rich'
     """
-    if PUBLISHED:
-        return f"pip install 'tinker-ext[{extra}]'"
     found = NEEDS.get(extra) or [p for name, ps in NEEDS.items() if name not in APART for p in ps]
     return f"pip install {' '.join(dict.fromkeys(found))}"
