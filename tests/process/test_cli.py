@@ -77,15 +77,34 @@ def test_serve_prints_what_to_export_and_stops_at_ctrl_c(tmp_path):
     assert (server.returncode, err) == (0, "")
 
 
+def serving(tmp_path, *options):
+    process = start(tmp_path, "--format", "json", "serve", "--port", "0", *options)
+    text = ""
+    while not text.endswith("}\n"):
+        text += process.stdout.readline()
+    return process, json.loads(text)["url"]
+
+
+@pytest.mark.parametrize(("options", "same"), [([], False), (["--seed", "3"], True)])
+def test_ids_of_a_server_that_forgets_mean_nothing_to_the_next(tmp_path, options, same):
+    """M20, M40: else a run would go on with whatever another one has made there since."""
+    ids = set()
+    for _ in range(2):
+        process, url = serving(tmp_path, *options)
+        try:
+            with ServiceClient(base_url=url, api_key="tml-example") as service:
+                ids.add(service.create_lora_training_client("tinker-ext/tiny", rank=1).model_id)
+        finally:
+            process.kill()
+            process.communicate()
+    assert (len(ids) == 1) is same
+
+
 def test_serve_state_survives_a_kill(tmp_path):
     """M40: what was trained before kill -9 is there after a restart with the same --state."""
 
     def serve():
-        process = start(tmp_path, "--format", "json", "serve", "--port", "0", "--state", "state")
-        text = ""
-        while not text.endswith("}\n"):
-            text += process.stdout.readline()
-        return process, json.loads(text)["url"]
+        return serving(tmp_path, "--state", "state")
 
     first, url = serve()
     with ServiceClient(base_url=url, api_key="tml-example") as service:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,7 @@ def _listed(kind: str) -> Any:
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True,
               help="Port; 0 takes any free one, which is printed.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True,
-              help="Seed of weights, ids, samples and faults.")  # fmt: skip
+              help="Seed of weights, samples and faults; if given, of ids too.")  # fmt: skip
 @click.option("--model", "models", multiple=True, metavar="NAME[=TOKENIZER]",
               help="Serve one more base model, with the tokenizer.json (or its directory) given, "
               "or with bytes. May be repeated.")  # fmt: skip
@@ -123,7 +124,12 @@ def command(context: click.Context, /, **options: Any) -> None:
     checkpoints restore. Ctrl-C stops it, with exit code 0.
     """
     screen = screen_of(context)
-    settings = settings_from(options, _given(context))
+    given = _given(context)
+    settings = settings_from(options, given)
+    if "seed" not in given and settings.state is None:
+        import attrs  # not at the top: `--help` does without it
+
+        settings = attrs.evolve(settings, ids=secrets.token_hex(8))
     _warn(screen, settings)
     from tinker_ext.mock import serve
 

@@ -9,7 +9,7 @@ from collections import Counter
 class IdMint:
     """Mint ids from a seed and one counter per kind."""
 
-    def __init__(self, seed: int, boot: int = 0) -> None:
+    def __init__(self, seed: int | str, boot: int = 0) -> None:
         self.seed = seed
         self.boot = boot
         self.counts: Counter[str] = Counter()

@@ -110,6 +110,8 @@ class Settings:
         without: Paths (with or without `/api/v1/`) that answer 404.
         models: Extra base models, name → tokenizer.json file, directory or None (bytes).
         seed: Seed of ids, weights, faults and unseeded samples.
+        ids: Mixed into ids. A server that forgets everything at its end and gives the same ids when
+            it is started again would let clients go on with what is something else by then.
         state: Directory that survives restarts; None keeps everything in memory.
         host: Interface to bind.
         port: Port to bind; 0 takes any free one.
@@ -157,6 +159,7 @@ class Settings:
     without: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     models: Mapping[str, str | None] = attrs.field(factory=dict, converter=_models)
     seed: int = 0
+    ids: str = ""
     state: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
     declared: bool = True
     created_status: int = 200
