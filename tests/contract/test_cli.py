@@ -200,6 +200,9 @@ def test_delete(server, tell, show):
     }  # fmt: skip
     answered = CliRunner().invoke(root, ["checkpoint", "delete", *narrow], input="n\n")
     assert "Nothing was deleted" in answered.output
+    nobody = CliRunner().invoke(root, ["checkpoint", "delete", *narrow]).exception
+    assert "nothing was deleted" in nobody.message
+    assert "--yes" in nobody.advice
     answered = CliRunner().invoke(root, ["checkpoint", "delete", *narrow], input="y\n")
     assert "Deleted 2 of 2 checkpoints." in answered.output
     left = tell("checkpoint", "list", "--run-id", run_id)["checkpoints"]

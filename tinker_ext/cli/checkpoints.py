@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -302,7 +303,14 @@ def _confirmed(paths: tuple[str, ...], chosen: list[Checkpoint]) -> bool:
     if chosen:
         total = sum(item.size_bytes or 0 for item in chosen)
         click.echo(f"Together {size(total)}.", err=True)
-    return click.confirm("Delete?", err=True)
+    try:
+        return click.confirm("Delete?", err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise CommandError(
+            "nobody is there to confirm it; nothing was deleted", "Add --yes to delete them."
+        ) from None
 
 
 def _delete_all(screen: Screen, client: RestClient, paths: tuple[str, ...]) -> None:

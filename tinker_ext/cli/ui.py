@@ -46,7 +46,7 @@ def command(
 ) -> None:
     """Show the runs in FOLDER on a live page: curves, waits, retries, cost and samples.
 
-    A run is there when it writes a run log, ServiceClient(run_log="runs/name"), in or below FOLDER.
+    It shows the runs that write a run log, ServiceClient(run_log="runs/name"), in or below FOLDER.
     Nothing is sent anywhere: the page comes from this machine and needs the token in its address.
     Ctrl-C stops it, with exit code 0.
     """

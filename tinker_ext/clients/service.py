@@ -183,7 +183,7 @@ class ServiceClient(forks.OfThisProcess):
         config: Every other setting; from the environment by default.
         wire: `json` or `proto`; chosen by asking the server by default.
         fleet: Folder, or `redis://` URL, over which processes share the sampling limit, back-off,
-            budget and a view of themselves; TINKER_EXT_FLEET by default. See `docs/fleet.md`.
+            budget and a view of themselves; TINKER_EXT_FLEET by default.
         on_event: Called with every event (`tinker_ext.telemetry`), usually on the core's thread.
         run_log: File or directory of the run log, `metrics.jsonl` (`tinker_ext.runlog`).
         budget: Most tokens this client may use, or a `tinker_ext.runlog.Budget`; a call that
