@@ -8,15 +8,23 @@ from typing import Any
 
 import griffe
 
+_PRIVATE = r"\bOfThisProcess$|(^|\.)_[A-Za-z]\w*$"
+
 
 class Reading(griffe.Extension):
-    """Takes `Example:` for a section of examples, and a field of attrs for its default."""
+    """Takes `Example:` for a section of examples and a field of attrs for its default.
+
+    Bases that are not public are left out.
+    """
 
     def on_object(self, *, obj: griffe.Object, **options: Any) -> None:
         """Change one object before it is shown."""
         if obj.docstring is not None:
             text = obj.docstring.value
             obj.docstring.value = re.sub(r"^Example:$", "Examples:", text, flags=re.M)
+        if isinstance(obj, griffe.Class):
+            # How a pickle or a fork is met is said where it matters; the name leads nowhere.
+            obj.bases = [base for base in obj.bases if not re.search(_PRIVATE, str(base))]
         if isinstance(obj, griffe.Attribute) and str(obj.value).startswith("attrs.field("):
             # Converters and validators are how it is done, not what a reader asks for.
             obj.value = _default(str(obj.value))
