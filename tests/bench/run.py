@@ -13,6 +13,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,7 @@ import bench_fleet
 import bench_generated
 import bench_recording
 import report
-from contest import OURS, ROOT, Contest, Figures, contest, interpreters
+from contest import OURS, ROOT, Contest, Figures, Worker, contest, interpreters
 from report import FLOOR, Curve, Record, Row
 
 NEW, OLD = "0.36.0", "0.4.1"
@@ -262,17 +263,21 @@ def curve(field: Contest, plan: Plan, name: str) -> Curve:
 
     A machine is fast and slow by turns, for seconds each, so every point is the mean over as many
     samples: a hundred times 100 against once 10,000. The points take turns, and the best counts.
+
+    In a process of its own: the garbage collector, which many samples call, visits whatever lists
+    of millions of numbers other parts have left.
     """
     url = f"{field.url}/free"
     ours = name == OURS
     points: dict[int, float] = {}
-    for _ in range(plan.few if ours and plan.many else 1):
-        for count in QUEUED if ours else QUEUED[: 3 if plan.many else 2]:
-            times = max(1, SPREAD // count) if ours else 1
-            work = field.worker(name)
-            costs = [work.do("samples", url=url, count=count)["cpu_us"] for _ in range(times)]
-            mean = sum(costs) / times
-            points[count] = min(mean, points.get(count, mean))
+    with closing(Worker(name, field.pythons[name])) as work:
+        work.do("samples", url=url, count=200)
+        for _ in range(plan.few if ours and plan.many else 1):
+            for count in QUEUED if ours else QUEUED[: 3 if plan.many else 2]:
+                times = max(1, SPREAD // count) if ours else 1
+                costs = [work.do("samples", url=url, count=count)["cpu_us"] for _ in range(times)]
+                mean = sum(costs) / times
+                points[count] = min(mean, points.get(count, mean))
     return Curve(name, points)
 
 
