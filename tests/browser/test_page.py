@@ -326,8 +326,9 @@ def test_a_curve_is_zoomed_smoothed_and_compared(page, ui):
     expect(page.get_by_label("compare with")).to_be_hidden()
     write_run(ui[1] / "b", steps=200, decay=0.02)  # one that begins later is offered too
     expect(page.get_by_label("compare with")).to_be_visible()
-    page.wait_for_selector("#chart path.line")  # drawn anew with it
-    box = page.locator("#chart svg").bounding_box()
+    box = None
+    while box is None:  # as long as it is drawn anew
+        box = page.locator("#chart svg").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 100)
     expect(page.locator("#chart .tip")).to_contain_text("at")
     page.mouse.down()
