@@ -208,3 +208,31 @@ def test_a_silent_session_expires():
             assert (await raw.send("POST", "forward_backward", body)).status_code == 410
 
     run_virtual(scenario())
+
+
+def test_mixed_ids_name_no_request_of_the_server_before():
+    """M22, M40: who polls through a restart would get a stranger's result; samples are the same."""
+    order = {**SAMPLE, "sampling_params": {"max_tokens": 8}}
+
+    async def served(mixed, *earlier):
+        async with Raw(settings=inline(ids=mixed)) as raw:
+            ticket = await raw.post("asample", **order)
+            model = await raw.post(
+                "create_model",
+                session_id=await raw.session(),
+                model_seq_id=0,
+                base_model=order["base_model"],
+                lora_config={"rank": 1},
+            )
+            asked = [ticket["request_id"], model["request_id"]]
+            polls = [
+                await raw.send("POST", "retrieve_future", {"request_id": request_id})
+                for request_id in (*asked, *earlier)
+            ]
+            codes = [poll.status_code for poll in polls]
+            return asked, codes, polls[0].json()["sequences"][0]["tokens"]
+
+    earlier, _, before = run_virtual(served("first"))
+    _, codes, after = run_virtual(served("second", *earlier))
+    assert codes == [200, 200, 404, 404]
+    assert before == after

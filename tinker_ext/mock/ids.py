@@ -7,11 +7,12 @@ from collections import Counter
 
 
 class IdMint:
-    """Mint ids from a seed and one counter per kind."""
+    """Mint ids from a seed, what is mixed in, and one counter per kind."""
 
-    def __init__(self, seed: int | str, boot: int = 0) -> None:
-        self.seed = seed
-        self.boot = boot
+    def __init__(self, seed: int, mixed: str = "") -> None:
+        self.seed = f"{seed}{mixed}"
+        self.suffix = f"-{mixed}" if mixed else ""
+        self.boot = 0
         self.counts: Counter[str] = Counter()
 
     def uuid(self, kind: str) -> str:
@@ -23,8 +24,8 @@ class IdMint:
     def request(self, *, durable: bool) -> str:
         """Return the next request id; those that do not survive a restart name their boot."""
         if durable:
-            return f"req-{self._next('request'):08d}"
-        return f"tmp-{self.boot}-{self._next('sample'):08d}"
+            return f"req-{self._next('request'):08d}{self.suffix}"
+        return f"tmp-{self.boot}-{self._next('sample'):08d}{self.suffix}"
 
     def _next(self, kind: str) -> int:
         self.counts[kind] += 1

@@ -129,7 +129,7 @@ def _draw(world: World, sampler: Sampler, request_id: str, body: dict[str, Any])
     params = body["sampling_params"]
     seed = params.get("seed")
     if seed is None:
-        text = f"{world.settings.seed}/{request_id}".encode()
+        text = f"{world.settings.seed}/{request_id.removesuffix(world.ids.suffix)}".encode()
         seed = int.from_bytes(hashlib.blake2b(text, digest_size=6).digest())
     last_n = body.get("prompt_logprobs_last_n")
     order = SampleOrder(

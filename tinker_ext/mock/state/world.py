@@ -53,7 +53,7 @@ class World:
             else secrets.token_bytes(32)
         )
         self.clock = Clock(settings.epoch)
-        self.ids = IdMint(f"{settings.seed}{settings.ids}")
+        self.ids = IdMint(settings.seed, settings.ids)
         self.log = RequestLog(settings.log_size)
         self.faults = FaultPlan(settings.seed, settings.faults)
         self.worker = Worker(inline=settings.inline_engine)
