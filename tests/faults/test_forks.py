@@ -151,6 +151,41 @@ def test_samplers_of_the_embedded_server_in_a_pool(tmp_path, how):
     run(tmp_path, POOLS.format(how=how))
 
 
+RUNS = """
+from tinker_ext import Run
+
+OPTIONS = dict(base_model=MODEL, rank=4, seed=3, base_url="embedded")
+
+
+def killed():
+    with Run("journal", **OPTIONS) as run:
+        for step in run.steps(2):
+            run.training.forward_backward([DATUM], "cross_entropy")
+            run.training.optim_step(AdamParams()).result()
+            if step == 1:
+                os._exit(9)
+
+
+def again():
+    other = ServiceClient(base_url="embedded").create_lora_training_client(MODEL, rank=4, seed=9)
+    with Run("journal", **OPTIONS) as run:
+        assert next(iter(run.steps(2))) == 0
+        assert run.how == "restarted"
+        assert run.training.model_id != other.model_id
+
+
+assert forked(killed) == 9
+assert forked(again) == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_run_of_one_forked_child_does_not_take_up_a_model_of_the_next(tmp_path, monkeypatch):
+    """M20, M44: each has a server of its own, and they give the same ids."""
+    monkeypatch.chdir(tmp_path)
+    run(tmp_path, RUNS)
+
+
 LOGGED = """
 import os, sys
 from tinker_ext import log_to

@@ -104,7 +104,8 @@ def process(url: str) -> str | None:
 
     None for a server that outlives its process: it has a folder, or is not embedded.
     """
-    return _name if url in (URL, f"{URL}/hosted") else None
+    # A forked child has the name, and a copy that goes on by itself.
+    return f"{_name}-{os.getpid()}" if url in (URL, f"{URL}/hosted") else None
 
 
 def knows(server: str | None, sampler_id: str | None) -> bool:
