@@ -100,6 +100,24 @@ def test_without_a_folder_a_run_does_not_take_up_another_model(tmp_path, caplog,
     other.close().result()
 
 
+def test_a_run_recorded_before_processes_were_is_of_another_one(tmp_path, monkeypatch):
+    """M20, F40: where none was written down, the run took up another model of the same id."""
+    options = {"base_model": "tinker-ext/tiny", "rank": 4, "seed": 3, "base_url": "embedded"}
+    embedded.reset()
+    with monkeypatch.context() as earlier, contextlib.suppress(KeyError):
+        earlier.setattr(embedded, "process", lambda url: None)
+        with tinker_ext.Run(tmp_path / "j", **options) as run:
+            for step in run.steps(2):
+                if step == 1:
+                    raise KeyError("a crash")
+    embedded.reset()
+    with ServiceClient(base_url="embedded") as other:
+        trained = other.create_lora_training_client("tinker-ext/tiny", rank=4, seed=9)
+        with tinker_ext.Run(tmp_path / "j", **options) as run:
+            assert next(iter(run.steps(2))) == 0
+            assert (run.how, run.training.model_id == trained.model_id) == ("restarted", False)
+
+
 def listed(service):
     found = service.create_rest_client().list_user_checkpoints().result().checkpoints
     return [checkpoint.tinker_path for checkpoint in found]

@@ -353,7 +353,7 @@ async def resume(
 def _ended_with_its_process(workspace: Workspace, model: TrainedModel) -> bool:
     """Whether what has its id, and the ids of its checkpoints, on this server is another model."""
     here = embedded.process(workspace.server.base_url)
-    return None not in (here, model.process) and here != model.process
+    return here is not None and here != model.process
 
 
 async def _lost(workspace: Workspace, model: TrainedModel) -> TinkerError | None:
