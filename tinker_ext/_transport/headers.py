@@ -56,12 +56,13 @@ class HeaderBlock:
             "user-agent": ("User-Agent", f"tinker-ext/{__version__}"),
             "accept-encoding": ("Accept-Encoding", ACCEPT_ENCODING),
         }
+        # What the user gave for every request may be a gateway's credential, but not one of these.
+        hidden = [value for name, value in extra if name.lower() not in self._common]
         self._common.update((name.lower(), (name, value)) for name, value in extra)
         self._key_line: tuple[str | None, str] = (None, "")
         self.use(credentials)
-        # What was sent and must not be shown: what the user gave for every request, which may be a
-        # gateway's credential, and the last keys and tokens.
-        self._given = tuple(secret for _, value in extra for secret in _secrets(value))
+        # What was sent and must not be shown: that, and the last keys and tokens.
+        self._given = tuple(secret for value in hidden for secret in _secrets(value))
         self._recent: dict[str, None] = {}
         self._hidden = written_forms(self._given)
         # The lines of calls by method and own headers, with the key; few different sets occur.

@@ -65,6 +65,14 @@ def test_a_key_repeated_by_a_header_is_blanked_at_every_status(status):
     assert fields == {"x-deprecation-note": "key ***", "etag": "a"}
 
 
+@pytest.mark.parametrize("name", ["Accept", "content-type"])
+def test_a_header_that_replaces_one_of_ours_is_no_secret(name):
+    """M33: as one, the type of every reply was blanked, and none could be read."""
+    block = HeaderBlock(None, ((name, "application/json"), ("X-Gateway", KEY)))
+    _, fields, content = block.receive((200, {"content-type": "application/json"}, KEY.encode()))
+    assert (fields, content) == ({"content-type": "application/json"}, b"***")
+
+
 TWISTED = 'tml-S3cr3t+Key/abc=="<&'
 
 
