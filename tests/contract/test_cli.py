@@ -184,7 +184,7 @@ def test_a_path_that_is_none_never_reaches_the_server(word, server, show):
     assert len(server.log.requests()) == before
 
 
-def test_delete(server, tell, show):
+def test_delete(server, tell, show, monkeypatch):
     """M36: named ones, and those of a run by type and time; failures are listed, exit code 0."""
     with ServiceClient(base_url=server.url, api_key=KEY) as service:
         trainer = service.create_lora_training_client(MODEL, rank=1)
@@ -203,6 +203,10 @@ def test_delete(server, tell, show):
     nobody = CliRunner().invoke(root, ["checkpoint", "delete", *narrow]).exception
     assert "nothing was deleted" in nobody.message
     assert "--yes" in nobody.advice
+    with monkeypatch.context() as closed:
+        closed.setattr("sys.stdin", None)  # as with `<&-`
+        code, _, err = show("checkpoint", "delete", *narrow)
+    assert (code, "nobody is there" in err) == (1, True)
     answered = CliRunner().invoke(root, ["checkpoint", "delete", *narrow], input="y\n")
     assert "Deleted 2 of 2 checkpoints." in answered.output
     left = tell("checkpoint", "list", "--run-id", run_id)["checkpoints"]

@@ -305,8 +305,8 @@ def _confirmed(paths: tuple[str, ...], chosen: list[Checkpoint]) -> bool:
         click.echo(f"Together {size(total)}.", err=True)
     try:
         return click.confirm("Delete?", err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
+    except (click.Abort, RuntimeError):  # the second, of Python, if there is no stdin at all
+        if sys.stdin and sys.stdin.isatty():
             raise
         raise CommandError(
             "nobody is there to confirm it; nothing was deleted", "Add --yes to delete them."
