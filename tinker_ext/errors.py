@@ -613,3 +613,8 @@ _PAGE_HINTS = {
     **dict.fromkeys(statuses.MISSING, PAGE_HINT),
     **dict.fromkeys(statuses.CREDENTIAL_REFUSED, GATE_HINT),
 }
+
+if not TYPE_CHECKING:  # a checker sees the modules themselves
+    # `import *` would put what stands for a module in the place of the module.
+    _STAND_INS = ("Later", "httpx", "types")
+    __all__ = [name for name in vars() if name[0] != "_" and name not in _STAND_INS]

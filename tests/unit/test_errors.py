@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import types
 
 import httpx
 import pytest
@@ -53,6 +54,14 @@ def test_examples_cover_the_tree():
         if inspect.isclass(cls) and issubclass(cls, errors.TinkerError) and name[0] != "_"
     }
     assert public == {type(example) for example in EXAMPLES}
+
+
+def test_a_star_import_brings_no_stand_in_of_a_module():
+    """M38: it took the place of the program's own `httpx` and `types`."""
+    names = {}
+    exec("import httpx, types; from tinker_ext.errors import *", names)
+    assert (names["httpx"], names["types"]) == (httpx, types)
+    assert names["APIStatusError"] is errors.APIStatusError
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda e: type(e).__name__)
