@@ -80,7 +80,7 @@ def lines_for(error: BaseException) -> list[str]:
     if isinstance(error, ImportError):
         package = (error.name or "").partition(".")[0].replace("_", "-")
         extra = next((extra for extra, packages in NEEDS.items() if package in packages), None)
-        if extra is not None:
+        if extra is not None and isinstance(error, ModuleNotFoundError):
             return [
                 f"Error: this command needs {package}, which is not installed",
                 f"Install it with: {how_to_install(extra)}",

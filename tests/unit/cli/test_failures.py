@@ -51,6 +51,12 @@ def test_a_missing_package_is_named_with_what_installs_it():
     ]
 
 
+def test_a_package_that_is_installed_and_lacks_a_name_is_not_called_missing():
+    """M36: it is too old or broken, and only its own message tells how."""
+    error = ImportError("cannot import name 'HfApi' from 'huggingface_hub'", name="huggingface_hub")
+    assert lines_for(error)[0] == f"Error: {error}"
+
+
 def test_a_hint_is_printed_once():
     """M36: the hint has a line of its own and is not repeated in the first."""
     error = errors.TinkerError("it broke").with_context(hint="mend it")
